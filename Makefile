@@ -1,0 +1,58 @@
+# One-word verbs. Each sets up what it needs, in .venv and .cache, and says what it cannot find.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+ARGS ?=
+
+.PHONY: help run test check format compat fuzz bench spark clean
+.DEFAULT_GOAL := help
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(STAMP)  ## Start a broker on localhost:9092 (ARGS="--port 0" and so on)
+	@$(BIN)/pyk serve $(ARGS)
+
+test: $(STAMP)  ## Run the tests; needs nothing but Python
+	$(PYTEST) $(ARGS)
+
+check: $(STAMP)  ## Lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)  ## Put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+compat: $(STAMP) .need-java .need-mvn  ## Judge the codec by Apache Kafka 4.3.1; needs Java 17 and Maven
+	$(PYTEST) compat_tests $(ARGS)
+
+fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
+	$(BIN)/python -m tests.wire.fuzz $(ARGS)
+
+bench: $(STAMP)  ## Measure against the alternatives, in one run
+	$(BIN)/python -m bench $(ARGS)
+
+spark: .need-java  ## The data pipeline on Spark (not there yet)
+	@echo "make spark: the Spark pipeline is not built yet; see CHANGELOG.md for what is" >&2; exit 1
+
+clean:  ## Remove what the other verbs made
+	rm -rf $(VENV) .cache dist build bench/results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "make: pyk needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+	    { echo "make: no venv module; on Debian: apt install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+.need-%:
+	@command -v $* >/dev/null || \
+	    { echo "make: '$*' is not there. This verb needs Java 17 or newer and Maven; on Debian: apt install openjdk-17-jdk-headless maven" >&2; exit 1; }
