@@ -1,0 +1,41 @@
+"""AlterReplicaLogDirs: move replicas between a broker's directories."""
+
+from __future__ import annotations
+
+from pyk.wire.fields import array, int16, int32, string
+from pyk.wire.message import message, struct
+
+
+@struct
+class AlterReplicaLogDirTopic:
+    name: str = string()
+    partitions: list[int] = array(int32)
+
+
+@struct
+class AlterReplicaLogDir:
+    path: str = string()
+    topics: list[AlterReplicaLogDirTopic] = array(AlterReplicaLogDirTopic)
+
+
+@message(api_key=34, versions="1-2", flexible="2+")
+class AlterReplicaLogDirsRequest:
+    dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
+
+
+@struct
+class AlterReplicaLogDirPartitionResult:
+    partition_index: int = int32()
+    error_code: int = int16(default=0)
+
+
+@struct
+class AlterReplicaLogDirTopicResult:
+    topic_name: str = string()
+    partitions: list[AlterReplicaLogDirPartitionResult] = array(AlterReplicaLogDirPartitionResult)
+
+
+@message(api_key=34, versions="1-2", flexible="2+")
+class AlterReplicaLogDirsResponse:
+    throttle_time_ms: int = int32(default=0)
+    results: list[AlterReplicaLogDirTopicResult] = array(AlterReplicaLogDirTopicResult)

@@ -1,0 +1,40 @@
+"""CreatePartitions: give topics more partitions."""
+
+from __future__ import annotations
+
+from pyk.wire.fields import array, boolean, int16, int32, string
+from pyk.wire.message import message, struct
+
+
+@struct
+class CreatePartitionsAssignment:
+    broker_ids: list[int] = array(int32)
+
+
+@struct
+class CreatePartitionsTopic:
+    name: str = string()
+    count: int = int32()
+    assignments: list[CreatePartitionsAssignment] | None = array(
+        CreatePartitionsAssignment, nullable="0+"
+    )
+
+
+@message(api_key=37, versions="0-3", flexible="2+")
+class CreatePartitionsRequest:
+    topics: list[CreatePartitionsTopic] = array(CreatePartitionsTopic)
+    timeout_ms: int = int32()
+    validate_only: bool = boolean()
+
+
+@struct
+class CreatePartitionsTopicResult:
+    name: str = string()
+    error_code: int = int16(default=0)
+    error_message: str | None = string(nullable="0+", default=None)
+
+
+@message(api_key=37, versions="0-3", flexible="2+")
+class CreatePartitionsResponse:
+    throttle_time_ms: int = int32(default=0)
+    results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

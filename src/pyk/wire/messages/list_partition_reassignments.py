@@ -1,0 +1,42 @@
+"""ListPartitionReassignments: the moves of partitions that are under way."""
+
+from __future__ import annotations
+
+from pyk.wire.fields import array, int16, int32, string
+from pyk.wire.message import message, struct
+
+
+@struct
+class ListPartitionReassignmentsTopics:
+    name: str = string()
+    partition_indexes: list[int] = array(int32)
+
+
+@message(api_key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsRequest:
+    timeout_ms: int = int32(default=60000)
+    topics: list[ListPartitionReassignmentsTopics] | None = array(
+        ListPartitionReassignmentsTopics, nullable="0+", default=None
+    )
+
+
+@struct
+class OngoingPartitionReassignment:
+    partition_index: int = int32()
+    replicas: list[int] = array(int32)
+    adding_replicas: list[int] = array(int32)
+    removing_replicas: list[int] = array(int32)
+
+
+@struct
+class OngoingTopicReassignment:
+    name: str = string()
+    partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
+
+
+@message(api_key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsResponse:
+    throttle_time_ms: int = int32(default=0)
+    error_code: int = int16(default=0)
+    error_message: str | None = string(nullable="0+", default="")
+    topics: list[OngoingTopicReassignment] = array(OngoingTopicReassignment)

@@ -1,0 +1,1 @@
+"""Messages inside other messages, and on internal topics."""
