@@ -1,0 +1,86 @@
+"""Requests and responses as frames: size, header, body. The broker's side and the client's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyk.errors import ProtocolError
+from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
+from pyk.wire.codec import ELEMENTS_MAX, Bytes, decode, encode, read
+from pyk.wire.encoder import Chunks
+from pyk.wire.headers import RequestHeader, ResponseHeader
+from pyk.wire.message import layout
+from pyk.wire.source import packed
+
+HEADER_BYTES_MAX = 36_864
+"""The longest client id there can be, and room for tagged fields that we do not know."""
+
+
+def read_header(frame: Bytes) -> tuple[RequestHeader, int]:
+    """The header of a request frame, and where its body starts.
+
+    The version is not judged here: ApiVersions is answered whatever the version, see KIP-511.
+    """
+    if len(frame) < 8:
+        raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
+    number, version = packed("hh").unpack_from(frame)
+    key = api_key(number)
+    flexible = layout(request_type(key)).flexible.covers(version)
+    return read(RequestHeader, 2 if flexible else 1, frame[:HEADER_BYTES_MAX])
+
+
+def api_key(number: int) -> ApiKey:
+    try:
+        key = ApiKey(number)
+    except ValueError:
+        raise ProtocolError(f"there is no API with the key {number}") from None
+    if key in UNDECLARED:
+        raise ProtocolError(f"{key.name} is not served: {UNDECLARED[key]}")
+    return key
+
+
+def encode_request(
+    key: ApiKey, version: int, correlation_id: int, client_id: str | None, request: Any
+) -> Chunks:
+    header = RequestHeader(
+        request_api_key=key,
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+    )
+    flexible = layout(request_type(key)).flexible.covers(version)
+    return framed(encode(header, 2 if flexible else 1), encode(request, version))
+
+
+def encode_response(key: ApiKey, version: int, correlation_id: int, response: Any) -> Chunks:
+    header = ResponseHeader(correlation_id=correlation_id)
+    return framed(encode(header, response_header_version(key, version)), encode(response, version))
+
+
+def decode_response(
+    key: ApiKey, version: int, frame: Bytes, *, elements_max: int = ELEMENTS_MAX
+) -> tuple[int, Any]:
+    """The correlation id and the response. Its records are views of the frame."""
+    header, position = read(
+        ResponseHeader, response_header_version(key, version), frame[:HEADER_BYTES_MAX]
+    )
+    body = memoryview(frame)[position:]
+    return header.correlation_id, decode(
+        response_type(key), version, body, elements_max=elements_max
+    )
+
+
+def response_header_version(key: ApiKey, version: int) -> int:
+    # A client that asks for ApiVersions does not know yet what we speak: it gets the old header.
+    if key is ApiKey.API_VERSIONS:
+        return 0
+    return 1 if layout(response_type(key)).flexible.covers(version) else 0
+
+
+def framed(*parts: Chunks) -> Chunks:
+    """The chunks of all parts behind their size, the first ones joined to one."""
+    chunks = [chunk for part in parts for chunk in part]
+    size = sum(map(len, chunks))
+    heads = len(parts[0]) + 1
+    head = b"".join([packed("i").pack(size), *chunks[:heads]])  # type: ignore[list-item]
+    return [head, *chunks[heads:]]

@@ -1,0 +1,101 @@
+"""Straight-line Python, written a line at a time: the paper on which codecs are compiled."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyk.wire.fields import RECORDS, Kind
+from pyk.wire.message import Layout, layout
+
+
+class Source:
+    """The lines of one function, the names it may use, and fresh names for its variables."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._depth = 0
+        self._fresh = 0
+
+    def line(self, text: str) -> None:
+        self._lines.append("    " * self._depth + text)
+
+    @contextmanager
+    def block(self, opening: str) -> Iterator[None]:
+        self.line(opening)
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def fresh(self, hint: str) -> str:
+        self._fresh += 1
+        return f"{hint}_{self._fresh}"
+
+    def constant(self, hint: str, value: Any) -> str:
+        """An expression for `value`: a literal where that is exact, else a name bound to it."""
+        if value is None or isinstance(value, (bool, int, str)):
+            return repr(value)
+        if isinstance(value, list):
+            assert not value
+            return "[]"
+        name = self.fresh(hint.upper())
+        self.names[name] = value
+        return name
+
+    def packed(self, method: str, formats: str) -> str:
+        """A name for this method of the big-endian struct of these formats."""
+        name = f"{method}_{formats.replace('?', 'o')}"
+        found = packed(formats)
+        self.names[name] = getattr(found, method)
+        return name
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def function(self, name: str, label: str) -> Any:
+        namespace = dict(self.names)
+        exec(compile(self.text(), f"<{label}>", "exec"), namespace)
+        return namespace[name]
+
+
+_STRUCTS: dict[str, struct.Struct] = {}
+
+
+def packed(formats: str) -> struct.Struct:
+    """The big-endian struct of these formats, one for all codecs."""
+    found = _STRUCTS.get(formats)
+    if found is None:
+        found = _STRUCTS[formats] = struct.Struct(">" + formats)
+    return found
+
+
+def has_records(of: Layout) -> bool:
+    return any(_kind_has_records(field.kind) for field in of.fields)
+
+
+def _kind_has_records(kind: Kind) -> bool:
+    kind = kind.element or kind
+    return kind is RECORDS or (kind.struct is not None and has_records(layout(kind.struct)))
+
+
+def bytes_min(kind: Kind, version: int, flexible: bool) -> int:
+    """The fewest bytes that one value takes: what an announced count is checked against."""
+    if kind.format:
+        return kind.size
+    if kind.struct is not None:
+        return _struct_bytes_min(layout(kind.struct), version, flexible)
+    if kind.name == "string" and not flexible:
+        return 2
+    return 1 if flexible else 4
+
+
+def _struct_bytes_min(of: Layout, version: int, flexible: bool) -> int:
+    fewest = int(flexible)
+    for field in of.fields:
+        if field.tag is None and field.versions.covers(version):
+            nullable_struct = field.kind.struct is not None and field.nullable.covers(version)
+            fewest += 1 if nullable_struct else bytes_min(field.kind, version, flexible)
+    return fewest
