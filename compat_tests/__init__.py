@@ -1,0 +1,1 @@
+"""Tests that judge pyk by other people's programs."""

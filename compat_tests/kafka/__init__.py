@@ -1,0 +1,1 @@
+"""Apache Kafka itself as the judge: its jars, its message schemas, its codec and its broker."""

@@ -1,0 +1,129 @@
+"""Apache Kafka's jars, brought once from Maven Central into a cache, and the means to run them.
+
+The cache is `.cache` at the root of the repository, or wherever PYK_CACHE says. What is in it is
+whole or absent: it is made in a temporary directory beside its place, under a lock, and renamed.
+"""
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+JAVA_VERSION_MIN = 17
+DOWNLOAD_TIMEOUT = 900.0
+QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""JVM options for programs that live shortly."""
+
+_HERE = Path(__file__).parent
+
+
+class Missing(Exception):
+    """A program that the oracle needs is not on this machine. The message says what to install."""
+
+
+class JavaFailed(Exception):
+    """A Java program ended with an error. The message carries the end of what it printed."""
+
+
+def cache() -> Path:
+    """The directory of everything made from Apache Kafka's jars."""
+    root = os.environ.get("PYK_CACHE") or _HERE.parents[1] / ".cache"
+    return Path(root).resolve() / f"kafka-{KAFKA_VERSION}"
+
+
+def library() -> Path:
+    """The directory of the jars, downloaded if need be. Raises `Missing`."""
+    java()
+    return _made_once(cache() / "lib", _download)
+
+
+def classpath() -> str:
+    """All the jars, as Java wants them after `-cp`. Raises `Missing`."""
+    return f"{library()}{os.sep}*"
+
+
+@functools.cache
+def java() -> str:
+    """The path of a `java` that is new enough. Raises `Missing`."""
+    path = _program("java", f"a JDK of Java {JAVA_VERSION_MIN} or later")
+    banner = subprocess.run([path, "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    if found is None or int(found[1]) < JAVA_VERSION_MIN:
+        raise Missing(
+            f"Apache Kafka {KAFKA_VERSION} needs Java {JAVA_VERSION_MIN} or later; `java` says "
+            f"{banner.splitlines()[0]}. Install a newer JDK and put it first in PATH."
+        )
+    return path
+
+
+def java_command(
+    *arguments: str, jvm: tuple[str, ...] = (), classes: Path | None = None
+) -> list[str]:
+    """The command line that runs a main class, with its arguments, on Kafka's jars.
+
+    `classes` is a directory that goes before the jars: see `compiled`.
+    """
+    path = classpath() if classes is None else f"{classes}{os.pathsep}{classpath()}"
+    return [java(), *jvm, "-cp", path, *arguments]
+
+
+def run_java(main_class: str, *arguments: str, timeout: float = 120.0) -> str:
+    """What a main class of Kafka's prints. Raises `JavaFailed`, `Missing`."""
+    return _run(java_command(main_class, *arguments, jvm=QUICK_START), timeout=timeout)
+
+
+def compiled(source: Path) -> Path:
+    """The directory of the classes of a Java file of ours, compiled once. Raises `Missing`."""
+    fingerprint = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    jars = classpath()
+
+    def compile_to(directory: Path) -> None:
+        javac = _program("javac", f"a JDK of Java {JAVA_VERSION_MIN} or later, not only a JRE")
+        release = ("--release", str(JAVA_VERSION_MIN))
+        _run([javac, *release, "-cp", jars, "-d", str(directory), str(source)], timeout=120)
+
+    return _made_once(cache() / f"{source.stem}-{fingerprint}", compile_to)
+
+
+def _download(directory: Path) -> None:
+    mvn = _program("mvn", "Apache Maven")
+    goal = ("dependency:copy-dependencies", f"-DoutputDirectory={directory}")
+    pom = ("-f", str(_HERE / "pom.xml"), f"-Dkafka.version={KAFKA_VERSION}")
+    _run([mvn, "--quiet", "--batch-mode", *pom, *goal], timeout=DOWNLOAD_TIMEOUT)
+
+
+def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():  # Another process may have made it while this one waited.
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".making-") as scratch:
+                made = Path(scratch) / target.name
+                made.mkdir()
+                make(made)
+                made.rename(target)
+    return target
+
+
+def _program(name: str, what: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise Missing(f"`{name}` is not in PATH. Install {what}.")
+    return path
+
+
+def _run(command: list[str], timeout: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-40:])
+        raise JavaFailed(f"{' '.join(command[:1])} ended with {done.returncode}:\n{tail}")
+    return done.stdout

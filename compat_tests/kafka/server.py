@@ -1,0 +1,174 @@
+"""A real Apache Kafka of one node, controller and broker in one, for as long as a context.
+
+It lives in a temporary directory, listens on loopback only, and dies with the process that started
+it: its stdin is a pipe held here, and `Tether.java` halts it when that closes.
+"""
+
+import base64
+import os
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests.kafka import jars
+
+HOST = "127.0.0.1"
+START_TIMEOUT = 60.0
+STOP_TIMEOUT = 20.0
+POLL_INTERVAL = 0.05
+LOG_LINES = 60
+
+TETHER = Path(__file__).with_name("Tether.java")
+API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+"""A whole frame: length, API key, version, correlation id, no client id."""
+
+ONE_NODE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+LOGGING = {
+    "rootLogger.level": "info",
+    "rootLogger.appenderRef.console.ref": "console",
+    "appender.console.type": "Console",
+    "appender.console.name": "console",
+    "appender.console.layout.type": "PatternLayout",
+    "appender.console.layout.pattern": "[%d] %p %m (%c)%n",
+}
+
+
+class ServerFailed(Exception):
+    """Kafka did not start. The message carries the end of its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaServer:
+    host: str
+    port: int
+    data_dir: Path
+    pid: int
+    log: Path
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@contextmanager
+def kafka_server(overrides: Mapping[str, str] = {}, *, heap_mb: int = 512) -> Iterator[KafkaServer]:
+    """A server that answers. `overrides` are added to its properties, or replace them.
+
+    Raises `jars.Missing`, and `ServerFailed` if it does not answer within `START_TIMEOUT`.
+    """
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-kafka-")))
+        port, controller_port = _free_ports(2)
+        properties = {**_properties(home, port, controller_port), **overrides}
+        config = _written(home / "server.properties", properties)
+        _format(config)
+        process = stack.enter_context(_running(home, config, heap_mb))
+        server = KafkaServer(
+            HOST, port, Path(properties["log.dirs"]), process.pid, home / "server.log"
+        )
+        _wait_until_it_answers(server, process)
+        yield server
+
+
+def _properties(home: Path, port: int, controller_port: int) -> dict[str, str]:
+    return ONE_NODE | {
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
+        "log.dirs": str(home / "data"),
+    }
+
+
+def _format(config: Path) -> None:
+    # The zero byte keeps it from beginning with a dash, which the tool would take for an option.
+    cluster_id = base64.urlsafe_b64encode(b"\0" + os.urandom(15)).decode().rstrip("=")
+    where = ("-t", cluster_id, "-c", str(config), "--standalone")
+    jars.run_java("kafka.tools.StorageTool", "format", *where)
+
+
+@contextmanager
+def _running(home: Path, config: Path, heap_mb: int) -> Iterator[subprocess.Popen[bytes]]:
+    logging = _written(home / "log4j2.properties", LOGGING)
+    command = jars.java_command(
+        "Tether",
+        "kafka.Kafka",
+        str(config),
+        jvm=(f"-Xmx{heap_mb}m", f"-Dlog4j2.configurationFile={logging}"),
+        classes=jars.compiled(TETHER),
+    )
+    with (home / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, cwd=home
+        )
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def _wait_until_it_answers(server: KafkaServer, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while not _answers(server):
+        if process.poll() is not None:
+            raise ServerFailed(f"Kafka ended with {process.returncode}:\n{_tail(server.log)}")
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"no answer in {START_TIMEOUT:.0f} s:\n{_tail(server.log)}")
+        time.sleep(POLL_INTERVAL)
+
+
+def _answers(server: KafkaServer) -> bool:
+    """Whether ApiVersions is answered, without an error."""
+    try:
+        with socket.create_connection((server.host, server.port), timeout=5) as connection:
+            connection.sendall(API_VERSIONS_V0)
+            with connection.makefile("rb") as stream:
+                reply = stream.read(10)
+    except OSError:
+        return False
+    return len(reply) == 10 and struct.unpack_from(">ih", reply, 4) == (1, 0)
+
+
+def _free_ports(count: int) -> list[int]:
+    # All are held until the last is found, so that no two are the same.
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
+        return [s.getsockname()[1] for s in sockets]
+
+
+def _written(path: Path, properties: Mapping[str, str]) -> Path:
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    return path
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-LOG_LINES:])
