@@ -1,0 +1,46 @@
+"""ApiVersions, v0-4: what this broker serves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.types import Versions
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+async def handle(
+    request: ApiVersionsRequest, call: Call, served: Mapping[ApiKey, Versions]
+) -> ApiVersionsResponse:
+    if names_its_software(call):
+        for given in (request.client_software_name, request.client_software_version):
+            if not SOFTWARE.fullmatch(given):
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"not a software name: {given!r}")
+    return ApiVersionsResponse(api_keys=listed(served))
+
+
+def refuse(request: ApiVersionsRequest, refusal: KafkaError) -> ApiVersionsResponse:
+    return ApiVersionsResponse(error_code=refusal.code, api_keys=[])
+
+
+def unsupported(served: Mapping[ApiKey, Versions]) -> ApiVersionsResponse:
+    """The answer, always in v0, to a client that is newer than we are (KIP-511)."""
+    only = {ApiKey.API_VERSIONS: served[ApiKey.API_VERSIONS]}
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=listed(only))
+
+
+def names_its_software(call: Call) -> bool:
+    """KIP-511: since v3 a client says what it is."""
+    return call.version >= 3
+
+
+def listed(served: Mapping[ApiKey, Versions]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=versions.lowest, max_version=versions.highest)
+        for key, versions in sorted(served.items())
+    ]

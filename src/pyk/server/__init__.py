@@ -1,0 +1,1 @@
+"""Bytes from and to sockets."""
