@@ -12,20 +12,19 @@ from pyk.wire.message import layout
 T = TypeVar("T")
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-ELEMENTS_MAX = 100_000
-"""How many array elements one message may have in all: decoding that many takes tens of
-milliseconds. A client that reads the metadata of a large cluster asks for more."""
+OBJECTS_MAX = 50_000
+"""How many objects one message may become: array elements, and the structs and arrays in them.
+Decoding that many takes some forty milliseconds and ten megabytes. A client that reads the metadata
+of a large cluster asks for more."""
 
 
-def decode(
-    declared: type[T], version: int, buffer: Bytes, *, elements_max: int = ELEMENTS_MAX
-) -> T:
+def decode(declared: type[T], version: int, buffer: Bytes, *, objects_max: int = OBJECTS_MAX) -> T:
     """The message at the start of `buffer`. Its records fields are views of the buffer.
 
     Bytes that are not such a message are a ProtocolError. Bytes after it are ignored, as Kafka
     ignores them.
     """
-    return read(declared, version, buffer, elements_max=elements_max)[0]
+    return read(declared, version, buffer, objects_max=objects_max)[0]
 
 
 def read(
@@ -34,11 +33,11 @@ def read(
     buffer: Bytes,
     position: int = 0,
     *,
-    elements_max: int = ELEMENTS_MAX,
+    objects_max: int = OBJECTS_MAX,
 ) -> tuple[T, int]:
     """The message at `position`, and the position after it."""
     decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
-    return decoder(buffer, position, len(buffer), elements_max)
+    return decoder(buffer, position, len(buffer), objects_max)
 
 
 def encode(message: Any, version: int) -> Chunks:

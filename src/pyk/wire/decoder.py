@@ -4,8 +4,8 @@ The rules that make hostile bytes harmless:
 
 - Positions only grow and the end is checked once, after the last field: a slice past the end is
   short, and `struct` refuses to read there.
-- An array's count times its smallest element fits into the bytes left, and the elements of all
-  arrays together stay within the caller's budget. Nothing is allocated from a length alone.
+- An array's count times its smallest element fits into the bytes left, and the objects that all
+  arrays become stay within the caller's budget. Nothing is allocated from a length alone.
 - Tagged fields come in ascending order, at most TAGS_MAX to a struct; unknown ones are skipped.
 - Whatever is wrong with the bytes is a ProtocolError.
 """
@@ -19,13 +19,16 @@ from typing import Any, NoReturn, TypeAlias
 from pyk.errors import ProtocolError
 from pyk.wire.fields import Field, Kind
 from pyk.wire.message import layout
-from pyk.wire.source import Source, bytes_min, has_records
+from pyk.wire.source import Source, bytes_min, has_records, objects_min
 
 Decoder: TypeAlias = Callable[[Any, int, int, int], tuple[Any, int]]
-"""(buffer, position, end, elements_max) to the message and the position after it."""
+"""(buffer, position, end, objects_max) to the message and the position after it."""
 
 TAGS_MAX = 32
 STRING_BYTES_MAX = 32_767
+LENIENT_BYTES_MAX = STRING_BYTES_MAX // 3
+"""Up to here bytes that are not UTF-8 are replaced, as Java does. The replacement takes three
+bytes: a longer string could then not be written back."""
 
 
 def compile_decoder(declared: type, version: int) -> Decoder:
@@ -49,7 +52,7 @@ class _DecoderSource:
             skip_tags=_skip_tags,
             ends_early=_ends_early,
             refuse_null=_refuse_null,
-            refuse_string=_refuse_string,
+            long_string=_long_string,
             refuse_count=_refuse_count,
             refuse_tags=_refuse_tags,
         )
@@ -178,7 +181,7 @@ class _DecoderSource:
             ("string", True): ".tobytes().decode('utf-8', 'replace')",
             ("bytes", True): ".tobytes()",
         }.get((kind.name, self._views), "")
-        limit = STRING_BYTES_MAX if kind.name == "string" else 2**31 - 1
+        limit = LENIENT_BYTES_MAX if kind.name == "string" else 2**31 - 1
         with source.block(f"if {excess} <= {size} <= {limit + excess}:"):
             source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
             source.line(f"{value} = buffer[position:{stop}]{taken}")
@@ -186,7 +189,7 @@ class _DecoderSource:
         with source.block(f"elif {size} < {excess}:"):
             source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
         with source.block("else:"):
-            source.line(f"refuse_string({name!r}, {size})")
+            source.line(f"{value}, position = long_string(buffer, position, {size} - {excess})")
         return value
 
     def _nullable_struct(self, declared: type, name: str, tagged: bool) -> str:
@@ -210,10 +213,11 @@ class _DecoderSource:
         with source.block(f"if {count} > {excess}:"):
             if excess:
                 source.line(f"{count} -= 1")
-            source.line(f"budget -= {count}")
+            each = objects_min(element, self._version)
+            source.line(f"budget -= {count}" + (f" * {each}" if each > 1 else ""))
             source.line(
                 f"if {count} * {smallest} > end - position or budget < 0:"
-                f" refuse_count({name!r}, {count}, budget)"
+                f" refuse_count({name!r}, {count}, {count} * {smallest} <= end - position)"
             )
             self._elements(element, name, value, count)
         with source.block(f"elif {count} == {excess}:"):
@@ -319,13 +323,19 @@ def _refuse_null(name: str) -> NoReturn:
     raise ProtocolError(f"{name} is null, which this version does not allow")
 
 
-def _refuse_string(name: str, size: int) -> NoReturn:
-    raise ProtocolError(f"{name} has the impossible length {size}")
+def _long_string(buffer: Any, position: int, size: int) -> tuple[str, int]:
+    """A string beyond LENIENT_BYTES_MAX. A length that bytes cannot have ends up here too."""
+    if size > STRING_BYTES_MAX:
+        raise ProtocolError(f"a string claims {size} bytes; {STRING_BYTES_MAX} are allowed")
+    try:
+        return bytes(buffer[position : position + size]).decode(), position + size
+    except UnicodeDecodeError:
+        raise ProtocolError(f"a string of {size} bytes is not UTF-8") from None
 
 
-def _refuse_count(name: str, count: int, budget: int) -> NoReturn:
-    if budget < 0:
-        raise ProtocolError(f"{name} and the arrays before it have too many elements")
+def _refuse_count(name: str, count: int, fits: bool) -> NoReturn:
+    if fits:
+        raise ProtocolError(f"{name} and the arrays before it are too many")
     raise ProtocolError(f"{name} claims {count} elements, more than the bytes that follow")
 
 

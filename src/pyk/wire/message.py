@@ -18,7 +18,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
-from pyk.types import Versions
+from pyk.types import NO_VERSIONS, Versions
 from pyk.wire.fields import (
     Field,
     array,
@@ -43,20 +43,23 @@ T = TypeVar("T")
 class Layout:
     """What a declaration says, for those who compile, compare or print it."""
 
-    __slots__ = ("advertised", "api_key", "fields", "flexible", "name", "record_type", "versions")
+    __slots__ = (
+        "advertised", "annotations", "api_key", "fields", "flexible", "name", "record_type",
+        "versions",
+    )  # fmt: skip
 
     def __init__(
         self,
-        name: str,
-        fields: tuple[Field, ...],
+        body: type,
         versions: Versions,
         flexible: Versions,
         api_key: int | None = None,
         record_type: int | None = None,
         advertised: Versions | None = None,
     ) -> None:
-        self.name = name
-        self.fields = fields
+        self.name = body.__name__
+        self.fields = tuple(value for value in vars(body).values() if isinstance(value, Field))
+        self.annotations: dict[str, Any] = body.__annotations__ if self.fields else {}
         self.versions = versions
         self.flexible = flexible
         self.api_key = api_key
@@ -95,8 +98,7 @@ def message(
         return _build(
             body,
             Layout(
-                body.__name__,
-                _fields(body),
+                body,
                 Versions.parse(versions),
                 Versions.parse(flexible),
                 api_key,
@@ -118,13 +120,7 @@ def message(
 )  # fmt: skip
 def struct(body: type[T]) -> type[T]:
     """Declare a part of a message. Its versions are those of the message that holds it."""
-    return _build(
-        body, Layout(body.__name__, _fields(body), Versions.parse("0+"), Versions.parse("none"))
-    )
-
-
-def _fields(body: type) -> tuple[Field, ...]:
-    return tuple(value for value in vars(body).values() if isinstance(value, Field))
+    return _build(body, Layout(body, Versions.parse("0+"), NO_VERSIONS))
 
 
 def _build(body: type[T], layout: Layout) -> type[T]:

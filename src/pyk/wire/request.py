@@ -6,7 +6,7 @@ from typing import Any
 
 from pyk.errors import ProtocolError
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
-from pyk.wire.codec import ELEMENTS_MAX, Bytes, decode, encode, read
+from pyk.wire.codec import OBJECTS_MAX, Bytes, decode, encode, read
 from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
@@ -58,16 +58,14 @@ def encode_response(key: ApiKey, version: int, correlation_id: int, response: An
 
 
 def decode_response(
-    key: ApiKey, version: int, frame: Bytes, *, elements_max: int = ELEMENTS_MAX
+    key: ApiKey, version: int, frame: Bytes, *, objects_max: int = OBJECTS_MAX
 ) -> tuple[int, Any]:
     """The correlation id and the response. Its records are views of the frame."""
     header, position = read(
         ResponseHeader, response_header_version(key, version), frame[:HEADER_BYTES_MAX]
     )
     body = memoryview(frame)[position:]
-    return header.correlation_id, decode(
-        response_type(key), version, body, elements_max=elements_max
-    )
+    return header.correlation_id, decode(response_type(key), version, body, objects_max=objects_max)
 
 
 def response_header_version(key: ApiKey, version: int) -> int:

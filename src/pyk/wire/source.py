@@ -99,3 +99,16 @@ def _struct_bytes_min(of: Layout, version: int, flexible: bool) -> int:
             nullable_struct = field.kind.struct is not None and field.nullable.covers(version)
             fewest += 1 if nullable_struct else bytes_min(field.kind, version, flexible)
     return fewest
+
+
+def objects_min(kind: Kind, version: int) -> int:
+    """The fewest objects that a value becomes which cost memory: structs, arrays and elements."""
+    if kind.struct is None:
+        return 1
+    return 1 + sum(
+        objects_min(field.kind, version)
+        for field in layout(kind.struct).fields
+        if field.versions.covers(version)
+        and (field.kind.element is not None or field.kind.struct is not None)
+        and field.tag is None
+    )
