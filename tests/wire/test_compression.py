@@ -9,11 +9,11 @@ import tracemalloc
 from contextlib import suppress
 
 import pytest
-import snappy  # type: ignore[import-untyped]
+import snappy
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lz4 import frame as lz4_frame  # type: ignore[import-untyped]
+from lz4 import frame as lz4_frame
 
 from pyk.wire.compression import BatchTooLarge, Compression, CorruptBatch, compress, decompress
 

@@ -53,9 +53,10 @@ def test_a_message_cut_anywhere_ends_early() -> None:
 
 
 def test_a_count_beyond_the_bytes_that_follow_is_refused() -> None:
-    refused(b"\x7f\xff\xff\xff" + bytes(50), "claims 2147483647 elements", version=0)
-    refused(varint(2**31 - 1) + bytes(50), "claims 2147483646 elements")
-    refused(varint(20) + bytes(50), "claims 19 elements")
+    refused(b"\x7f\xff\xff\xff" + bytes(50), "too many elements", version=0)
+    refused(varint(2**31 - 1) + bytes(50), "too many elements")
+    refused(varint(20) + b"\x01\x01\x00" * 18, "ends before it should")
+    refused(b"\0\0\0\x05" + bytes(6 * 4), "ends before it should", version=0)
 
 
 def test_a_negative_count_is_null_and_so_is_a_length() -> None:

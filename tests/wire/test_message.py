@@ -13,10 +13,10 @@ import pytest
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.types import ZERO_UUID, FileSlice, Records, Uuid, Versions
 from pyk.wire.codec import decode, encode, read
-from pyk.wire.encoder import COPIED_BYTES_MAX
 from pyk.wire.fields import Kind, array, int16, int32, int64, nested, string, uuid
 from pyk.wire.message import layout, message, struct
 from pyk.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from pyk.wire.source import COPIED_BYTES_MAX
 from tests.wire.catalogue import MESSAGES
 
 
@@ -143,12 +143,26 @@ def fetched(records: Records | None) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[part] * 2)])
 
 
+def views_of(buffer: bytes | memoryview) -> list[Records | None]:
+    return [part.records for part in decode(FetchResponse, 12, buffer).responses[0].partitions]
+
+
 def test_records_are_handed_out_as_views_of_the_buffer() -> None:
-    buffer = memoryview(wire(fetched(b"some records"), 12))
-    for part in decode(FetchResponse, 12, buffer).responses[0].partitions:
-        assert isinstance(part.records, memoryview)
-        assert part.records.obj is buffer.obj
-        assert bytes(part.records) == b"some records"
+    large = bytes(COPIED_BYTES_MAX + 1)
+    data = b"".join(encode(fetched(large), 12))  # type: ignore[arg-type]
+    for buffer in (data, memoryview(data)):
+        for records in views_of(buffer):
+            assert isinstance(records, memoryview)
+            assert records.obj is data
+            assert bytes(records) == large
+
+
+def test_small_records_are_copied_out_of_bytes_since_that_is_faster() -> None:
+    data = wire(fetched(b"some records"), 12)
+    assert views_of(data) == [b"some records"] * 2
+    for records in views_of(memoryview(data)):
+        assert isinstance(records, memoryview)
+        assert bytes(records) == b"some records"
 
 
 def test_large_records_are_chunks_of_their_own_and_not_copied() -> None:

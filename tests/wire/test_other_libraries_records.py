@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiokafka.record import default_records as aiokafka_records  # type: ignore[import-untyped]
+from aiokafka.record import default_records as aiokafka_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.records import readers as kio_readers
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 with warnings.catch_warnings():
     # All of kafka-python is imported with a part of it, and some of that is deprecated in 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka.record import (  # type: ignore[import-untyped]
+    from kafka.record import (
         default_records as kafka_python_records,
     )
 

@@ -24,7 +24,9 @@ def decode(declared: type[T], version: int, buffer: Bytes, *, objects_max: int =
     Bytes that are not such a message are a ProtocolError. Bytes after it are ignored, as Kafka
     ignores them.
     """
-    return read(declared, version, buffer, objects_max=objects_max)[0]
+    decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
+    message: T = decoder(buffer, 0, len(buffer), objects_max)[0]
+    return message
 
 
 def read(

@@ -136,7 +136,7 @@ def _inflate_gzip(data: memoryview) -> Iterator[bytes]:
 
 
 def _compress_snappy(data: Buffer) -> bytes:
-    import snappy  # type: ignore[import-untyped]
+    import snappy
 
     view = memoryview(data)
     pieces = [_XERIAL_HEADER.pack(_XERIAL_MAGIC, _XERIAL_VERSION, _XERIAL_VERSION)]
@@ -191,7 +191,7 @@ def _snappy_declared_bytes(block: memoryview) -> int:
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    from lz4 import frame  # type: ignore[import-untyped]
+    from lz4 import frame
 
     # Java reads no linked blocks. The rest is as its own writer does it.
     compressed: bytes = frame.compress(

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NoReturn, TypeAlias
 
 from pyk.errors import ProtocolError
-from pyk.wire.fields import Field, Kind
+from pyk.wire.fields import BYTES, RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
-from pyk.wire.source import Source, bytes_min, has_records, objects_min
+from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records, objects_min
 
 Decoder: TypeAlias = Callable[[Any, int, int, int], tuple[Any, int]]
 """(buffer, position, end, objects_max) to the message and the position after it."""
 
 TAGS_MAX = 32
+ONE_BY_ONE_MAX = 3
+"""Up to here a loop is faster than unpacking all elements of an array at once."""
 STRING_BYTES_MAX = 32_767
 LENIENT_BYTES_MAX = STRING_BYTES_MAX // 3
 """Up to here bytes that are not UTF-8 are replaced, as Java does. The replacement takes three
@@ -32,17 +35,24 @@ bytes: a longer string could then not be written back."""
 
 
 def compile_decoder(declared: type, version: int) -> Decoder:
+    """A decoder of bytes. Views are copied first, or where there are records, left to another."""
     return _DecoderSource(declared, version).compile()
+
+
+@cache
+def _view_decoder(declared: type, version: int) -> Decoder:
+    return _DecoderSource(declared, version, of_views=True).compile()
 
 
 class _DecoderSource:
     """Writes one decoder. Methods named for a thing return an expression for its value."""
 
-    def __init__(self, declared: type, version: int) -> None:
+    def __init__(self, declared: type, version: int, *, of_views: bool = False) -> None:
         self._declared = declared
         self._version = version
         self._flexible = layout(declared).flexible.covers(version)
-        self._views = has_records(layout(declared))
+        self._has_records = has_records(layout(declared))
+        self._of_views = of_views
         self._run: list[tuple[str, str]] = []
         self.source = Source()
         self.source.names.update(
@@ -52,6 +62,7 @@ class _DecoderSource:
             skip_tags=_skip_tags,
             ends_early=_ends_early,
             refuse_null=_refuse_null,
+            compact_string=_compact_string,
             long_string=_long_string,
             refuse_count=_refuse_count,
             refuse_tags=_refuse_tags,
@@ -61,9 +72,7 @@ class _DecoderSource:
         source = self.source
         label = f"{layout(self._declared).name} v{self._version}"
         with source.block("def decode(buffer, position, end, budget):"):
-            # Strings are read faster from bytes; records are handed out as views, never copied.
-            wanted = "memoryview" if self._views else "bytes"
-            source.line(f"if type(buffer) is not {wanted}: buffer = {wanted}(buffer)")
+            self._settle_the_buffer()
             with source.block("try:"):
                 message = self._struct(self._declared)
                 self._flush()
@@ -74,6 +83,17 @@ class _DecoderSource:
             source.line("return message, position")
         decoder: Decoder = source.function("decode", f"decode {label}")
         return decoder
+
+    def _settle_the_buffer(self) -> None:
+        """Bytes are read faster than views, but messages with records are not copied for that."""
+        line = self.source.line
+        if self._of_views:
+            line("if type(buffer) is not memoryview: buffer = memoryview(buffer)")
+        elif self._has_records:
+            self.source.names["decode_view"] = partial(_decode_view, self._declared, self._version)
+            line("if type(buffer) is not bytes: return decode_view(buffer, position, end, budget)")
+        else:
+            line("if type(buffer) is not bytes: buffer = bytes(buffer)")
 
     # Runs of fixed-size values
 
@@ -95,11 +115,20 @@ class _DecoderSource:
         self.source.line(f"{names}, = {unpack}(buffer, position)")
         self.source.line(f"position += {struct.calcsize('>' + formats)}")
 
-    def _uvarint(self, hint: str) -> str:
+    def _uvarint(self, hint: str, *, long: bool = False) -> str:
         # One byte is by far the most frequent, and rides along with the fixed fields before it.
         name = self._fixed("B", hint)
         self._flush()
-        self.source.line(f"if {name} > 127: {name}, position = uvarint(buffer, position, {name})")
+        rest = f"{name}, position = uvarint(buffer, position, {name})"
+        if not long:
+            self.source.line(f"if {name} > 127: {rest}")
+            return name
+        with self.source.block(f"if {name} > 127:"):
+            second = self.source.fresh(hint)
+            self.source.line(f"{second} = buffer[position]")
+            with self.source.block(f"if {second} < 128:"):
+                self.source.line(f"{name} += ({second} << 7) - 128; position += 1")
+            self.source.line(f"else: {rest}")
         return name
 
     # Structs and their tagged fields
@@ -108,9 +137,11 @@ class _DecoderSource:
         """Read all fields. The expression that builds the struct; a run may still be open."""
         of = layout(declared)
         fields = [f for f in of.fields if f.versions.covers(self._version)]
-        values = {f.name: self._value(f) for f in fields if f.tag is None}
-        if self._flexible:
-            values |= self._tagged([f for f in fields if f.tag is not None])
+        body = [f for f in fields if f.tag is None]
+        usual = self._usual_tail(body)
+        head, tail = body[: len(body) - len(usual)], body[len(body) - len(usual) :]
+        values = {f.name: self._value(f) for f in head}
+        values |= self._tail(tail, [f for f in fields if f.tag is not None], usual)
         arguments = [
             values.get(f.name) or self.source.constant(f.name, f.default) for f in of.fields
         ]
@@ -119,9 +150,44 @@ class _DecoderSource:
         self.source.names[of.name] = declared
         return f"{of.name}({', '.join(arguments)})"
 
+    def _usual_tail(self, body: list[Field]) -> bytes:
+        """The last fields as they mostly are, empty, if they take one byte each then.
+
+        That goes for what later versions have added; what was there from the start is not empty.
+        """
+        usual = b""
+        first_version = layout(self._declared).versions.lowest
+        for field in reversed(body):
+            added = self._flexible and field.versions.lowest > first_version
+            if not added or field.kind.format or field.kind.struct or field.default:
+                break
+            usual = (b"\0" if field.default is None else b"\1") + usual
+        return usual
+
+    def _tail(self, fields: list[Field], tagged: list[Field], usual: bytes) -> dict[str, str]:
+        """The last fields, and the tagged ones. Empty ones are recognised by a single look."""
+        if not self._flexible:
+            return {f.name: self._value(f) for f in fields}
+        if len(fields) < 2 or self._run:
+            return {f.name: self._value(f) for f in fields} | self._tagged(tagged)
+        source = self.source
+        values = {f.name: source.fresh(f.name) for f in [*fields, *tagged]}
+        size = len(usual) + 1
+        with source.block(f"if buffer[position:position + {size}] == {usual + bytes(1)!r}:"):
+            for field in [*fields, *tagged]:
+                source.line(f"{values[field.name]} = {source.constant(field.name, field.default)}")
+            source.line(f"position += {size}")
+        with source.block("else:"):
+            found = {f.name: self._value(f) for f in fields}
+            found |= self._tagged(tagged)
+            for name, value in found.items():
+                source.line(f"{values[name]} = {value}")
+        return values
+
     def _tagged(self, fields: list[Field]) -> dict[str, str]:
         source = self.source
-        count = self._uvarint("tags")
+        count = self._fixed("B", "tags")
+        self._flush()
         if not fields:
             source.line(f"if {count}: position = skip_tags(buffer, position, end, {count})")
             return {}
@@ -129,6 +195,7 @@ class _DecoderSource:
         for field in fields:
             source.line(f"{values[field.name]} = {source.constant(field.name, field.default)}")
         with source.block(f"if {count}:"):
+            source.line(f"if {count} > 127: {count}, position = uvarint(buffer, position, {count})")
             source.line(f"if {count} > {TAGS_MAX}: refuse_tags()")
             last, stop = source.fresh("last_tag"), source.fresh("stop")
             source.line(f"{last} = -1")
@@ -162,35 +229,67 @@ class _DecoderSource:
             return self._struct(kind.struct)
         if kind.element is not None:
             return self._array(kind.element, name, nullable, compact)
+        if kind is STRING and compact:
+            return self._compact_string(name, nullable)
         return self._sized(kind, name, nullable, compact)
 
-    def _length(self, format: str, name: str, compact: bool) -> tuple[str, int]:
+    def _length(
+        self, format: str, name: str, compact: bool, *, long: bool = False
+    ) -> tuple[str, int]:
         """A length or count, and what must be taken from it: compact ones are one too large."""
         if compact:
-            return self._uvarint(f"{name}_size"), 1
+            return self._uvarint(f"{name}_size", long=long), 1
         size = self._fixed(format, f"{name}_size")
         self._flush()
         return size, 0
 
+    def _compact_string(self, name: str, nullable: bool) -> str:
+        """A string whose length is one byte more often than not."""
+        source = self.source
+        value, taken = source.fresh(name), self._taken(STRING)
+        if self._run:
+            size, start = self._fixed("B", f"{name}_size"), "position"
+            self._flush()
+            step = f"{size} - 1"
+        else:
+            # Nothing to read it with: one step goes over both the length and the string.
+            size, start = source.fresh(f"{name}_size"), "position + 1"
+            source.line(f"{size} = buffer[position]")
+            step = size
+        with source.block(f"if 0 < {size} < 128:"):
+            source.line(f"{value} = buffer[{start}:position + {step}]{taken}")
+            source.line(f"position += {step}")
+        with source.block(f"elif {size}:"):
+            source.line(f"{value}, position = compact_string(buffer, {start}, {size})")
+        with source.block("else:"):
+            source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
+            source.line(f"position = {start}")
+        return value
+
     def _sized(self, kind: Kind, name: str, nullable: bool, compact: bool) -> str:
         source = self.source
-        size, excess = self._length("h" if kind.name == "string" else "i", name, compact)
+        is_string = kind is STRING
+        size, excess = self._length("h" if is_string else "i", name, compact, long=not is_string)
         value, stop = source.fresh(name), source.fresh("stop")
-        taken = {
-            ("string", False): ".decode('utf-8', 'replace')",
-            ("string", True): ".tobytes().decode('utf-8', 'replace')",
-            ("bytes", True): ".tobytes()",
-        }.get((kind.name, self._views), "")
-        limit = LENIENT_BYTES_MAX if kind.name == "string" else 2**31 - 1
-        with source.block(f"if {excess} <= {size} <= {limit + excess}:"):
-            source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
-            source.line(f"{value} = buffer[position:{stop}]{taken}")
-            source.line(f"position = {stop}")
-        with source.block(f"elif {size} < {excess}:"):
+        with source.block(f"if {size} < {excess}:"):
             source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
+        if is_string:
+            with source.block(f"elif {size} > {LENIENT_BYTES_MAX}:"):
+                source.line(f"{value}, position = long_string(buffer, position, {size})")
         with source.block("else:"):
-            source.line(f"{value}, position = long_string(buffer, position, {size} - {excess})")
+            source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
+            given = "buffer"
+            if kind is RECORDS and not self._of_views:
+                given = f"(buffer if {size} <= {COPIED_BYTES_MAX} else memoryview(buffer))"
+            source.line(f"{value} = {given}[position:{stop}]{self._taken(kind)}")
+            source.line(f"position = {stop}")
         return value
+
+    def _taken(self, kind: Kind) -> str:
+        """What makes a value of a slice of the buffer."""
+        if kind is STRING:
+            return f"{'.tobytes()' * self._of_views}.decode('utf-8', 'replace')"
+        return ".tobytes()" if kind is BYTES and self._of_views else ""
 
     def _nullable_struct(self, declared: type, name: str, tagged: bool) -> str:
         # What says null is a byte of -1, and in a tagged field, for no good reason, a varint of 0.
@@ -209,16 +308,12 @@ class _DecoderSource:
         source = self.source
         count, excess = self._length("i", f"{name}_array", compact)
         value = source.fresh(name)
-        smallest = bytes_min(element, self._version, self._flexible)
         with source.block(f"if {count} > {excess}:"):
             if excess:
                 source.line(f"{count} -= 1")
             each = objects_min(element, self._version)
             source.line(f"budget -= {count}" + (f" * {each}" if each > 1 else ""))
-            source.line(
-                f"if {count} * {smallest} > end - position or budget < 0:"
-                f" refuse_count({name!r}, {count}, {count} * {smallest} <= end - position)"
-            )
+            source.line(f"if budget < 0: refuse_count({name!r})")
             self._elements(element, name, value, count)
         with source.block(f"elif {count} == {excess}:"):
             source.line(f"{value} = []")
@@ -237,23 +332,23 @@ class _DecoderSource:
         size = struct.calcsize(">" + formats)
         stop = source.fresh("stop")
         iterate = source.packed("iter_unpack", formats)
-        source.line(f"{stop} = position + {count} * {size}")
         untagged = " if not no_tags" if "no_tags" in names else ""
-        source.line(
-            f"{value} = [{built} for {', '.join(names)}, in"
-            f" {iterate}(buffer[position:{stop}]){untagged}]"
-        )
-        if not untagged:
-            source.line(f"position = {stop}")
-            return
-        with source.block(f"if len({value}) == {count}:"):
-            source.line(f"position = {stop}")
-        with source.block("else:"):
+        source.line(f"{value} = ()")
+        with source.block(f"if {count} > {ONE_BY_ONE_MAX}:"):
+            source.line(f"{stop} = position + {count} * {size}")
+            source.line(
+                f"{value} = [{built} for {', '.join(names)}, in"
+                f" {iterate}(buffer[position:{stop}]){untagged}]"
+            )
+            source.line(f"if len({value}) == {count}: position = {stop}")
+        with source.block(f"if len({value}) != {count}:"):
             self._element_loop(element, name, value, count)
 
     def _element_loop(self, element: Kind, name: str, value: str, count: str) -> None:
         self.source.line(f"{value} = []")
-        with self.source.block(f"for _ in range({count}):"):
+        # Most arrays are short: counting down costs less than making a range.
+        with self.source.block(f"while {count}:"):
+            self.source.line(f"{count} -= 1")
             built = self._of(element, name, False, self._flexible)
             self._flush()
             self.source.line(f"{value}.append({built})")
@@ -283,6 +378,12 @@ class _DecoderSource:
         return formats, variables, f"{of.name}({', '.join(arguments)})"
 
 
+def _decode_view(
+    declared: type, version: int, buffer: Any, position: int, end: int, budget: int
+) -> tuple[Any, int]:
+    return _view_decoder(declared, version)(buffer, position, end, budget)
+
+
 def _uvarint(buffer: Any, position: int, first: int) -> tuple[int, int]:
     """The rest of an unsigned varint whose first byte said that there is more."""
     value = first & 0x7F
@@ -298,6 +399,8 @@ def _uvarint(buffer: Any, position: int, first: int) -> tuple[int, int]:
 
 
 def _skip_tags(buffer: Any, position: int, end: int, count: int) -> int:
+    if count > 127:
+        count, position = _uvarint(buffer, position, count)
     if count > TAGS_MAX:
         _refuse_tags()
     last = -1
@@ -323,20 +426,27 @@ def _refuse_null(name: str) -> NoReturn:
     raise ProtocolError(f"{name} is null, which this version does not allow")
 
 
+def _compact_string(buffer: Any, position: int, first: int) -> tuple[str, int]:
+    """A string whose length takes more than a byte."""
+    size, position = _uvarint(buffer, position, first)
+    if size == 0:
+        raise ProtocolError("a null string takes more than a byte")
+    return _long_string(buffer, position, size - 1)
+
+
 def _long_string(buffer: Any, position: int, size: int) -> tuple[str, int]:
-    """A string beyond LENIENT_BYTES_MAX. A length that bytes cannot have ends up here too."""
     if size > STRING_BYTES_MAX:
         raise ProtocolError(f"a string claims {size} bytes; {STRING_BYTES_MAX} are allowed")
+    stop = position + size
     try:
-        return bytes(buffer[position : position + size]).decode(), position + size
+        errors = "replace" if size <= LENIENT_BYTES_MAX else "strict"
+        return bytes(buffer[position:stop]).decode("utf-8", errors), stop
     except UnicodeDecodeError:
         raise ProtocolError(f"a string of {size} bytes is not UTF-8") from None
 
 
-def _refuse_count(name: str, count: int, fits: bool) -> NoReturn:
-    if fits:
-        raise ProtocolError(f"{name} and the arrays before it are too many")
-    raise ProtocolError(f"{name} claims {count} elements, more than the bytes that follow")
+def _refuse_count(name: str) -> NoReturn:
+    raise ProtocolError(f"{name} and the arrays before it have too many elements")
 
 
 def _refuse_tags() -> NoReturn:

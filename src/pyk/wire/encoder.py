@@ -13,13 +13,10 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.types import NO_VERSIONS, FileSlice, Records
 from pyk.wire.fields import Field, Kind
 from pyk.wire.message import layout
-from pyk.wire.source import Source, has_records
+from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records
 
 Chunks: TypeAlias = list[Records]
 Encoder: TypeAlias = Callable[[Any], Chunks]
-
-COPIED_BYTES_MAX = 4_096
-"""Records up to this size are copied: one more chunk costs more than moving them."""
 
 STRING_BYTES_MAX = 32_767
 

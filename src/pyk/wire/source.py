@@ -10,6 +10,9 @@ from typing import Any
 from pyk.wire.fields import RECORDS, Kind
 from pyk.wire.message import Layout, layout
 
+COPIED_BYTES_MAX = 4_096
+"""Records up to this size are copied: a view or one more chunk costs more than moving them."""
+
 
 class Source:
     """The lines of one function, the names it may use, and fresh names for its variables."""

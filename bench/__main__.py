@@ -1,0 +1,29 @@
+"""`make bench`: run the sections, print their tables, leave the figures in bench/results/."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from bench import codec, records
+from bench.table import Row, print_table, save
+
+SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
+    "codec": (codec.TITLE, codec.rows),
+    "records": (records.TITLE, records.rows),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], metavar="SECTION")
+    wanted = parser.parse_args().sections or SECTIONS
+    for section in wanted:
+        title, measure = SECTIONS[section]
+        rows = measure()
+        print_table(title, rows)
+        save(section, rows)
+
+
+if __name__ == "__main__":
+    main()
