@@ -30,7 +30,9 @@ class FileSlice:
         return f"FileSlice({self.descriptor}, {self.position}, {self.size})"
 
 
-Records: TypeAlias = bytes | bytearray | memoryview | FileSlice
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+Records: TypeAlias = Buffer | FileSlice
 """Record batches, back to back: in memory, or still in the segment file."""
 
 

@@ -22,14 +22,20 @@ from typing import Any
 from msgspec.structs import replace
 
 from pyk.errors import ProtocolError
+from pyk.wire.batch import HEADER_BYTES, MAGIC, check_crc, iterate_batches
 from pyk.wire.codec import OBJECTS_MAX, decode, encode, read
+from pyk.wire.compression import Compression
 from pyk.wire.message import layout
+from pyk.wire.records import Record, build_batch, read_records, skim_records
 from pyk.wire.request import read_header
+from pyk.wire.source import objects_min
 from tests.wire.catalogue import MESSAGES, versions
 from tests.wire.strategies import Pool, build
 from tests.wire.test_codec import joined
 
-DEPTH_MAX = 10
+BATCH_BYTES_MAX = 1024**2
+NESTED_OBJECTS_MAX = 30
+"""What the structs around an array may add to the objects in it."""
 LENGTHS = (
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x07",
     b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff", b"\x80\x80\x80\x80\x80\0", b"\x7f\xff",
@@ -158,20 +164,72 @@ def run(count: int, seed: int, memory_every: int = 20) -> Tally:
     return tally
 
 
-def densest(count: int, wanted: set[str] | None = None) -> Iterator[tuple[type, int, str, bytes]]:
-    """Honest frames that are worst for memory and time: `count` of the smallest elements.
+def batches(seed: int) -> Iterator[bytes]:
+    """Damaged record batches without end, every codec in turn, most with a CRC that fits."""
+    rng = random.Random(seed)
+    while True:
+        for codec in Compression:
+            records = [
+                Record(
+                    offset=number,
+                    timestamp=rng.choice((-1, 0, 1_700_000_000_000)) + number,
+                    key=rng.choice((None, b"", rng.randbytes(9))),
+                    value=rng.choice((None, b"", bytes(2_000), rng.randbytes(300))),
+                    headers=rng.choice(((), (("h", None),), (("h", b"1"), ("h", b"2")))),
+                )
+                for number in range(rng.choice((0, 1, 3, 40)))
+            ]
+            data = bytearray(build_batch(records, compression=codec))
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                if data:
+                    rng.choice(MUTATIONS)(data, rng)
+            if len(data) >= HEADER_BYTES and rng.random() < 0.7:
+                data[8:12] = (len(data) - 12).to_bytes(4, "big")
+                data[16] = MAGIC
+            yield bytes(data)
 
-    One for every array of every message, in the newest version, or for the wanted ones.
+
+def try_batch(data: bytes, tally: Tally) -> None:
+    tally.frames += 1
+    began = time.perf_counter()
+    try:
+        for position, header in iterate_batches(data, torn_tail_allowed=False):
+            with suppress(ProtocolError):
+                check_crc(data, position, header)
+            skimmed = list(skim_records(data, position, header, bytes_max=BATCH_BYTES_MAX))
+            read_back = list(read_records(data, position, header, bytes_max=BATCH_BYTES_MAX))
+            assert len(skimmed) == len(read_back) == header.records_count
+        tally.accepted += 1
+    except ProtocolError:
+        tally.refused += 1
+    took = time.perf_counter() - began
+    if took > tally.worst_seconds:
+        tally.worst_seconds, tally.worst, tally.worst_frame_bytes = took, "a batch", len(data)
+
+
+def run_batches(count: int, seed: int) -> Tally:
+    tally = Tally()
+    for number, data in zip(range(count), batches(seed), strict=False):
+        try:
+            try_batch(data, tally)
+        except Exception as failed:
+            failed.add_note(f"batch {number} of seed {seed}: {data[:200].hex()}")
+            raise
+    return tally
+
+
+def densest(objects: int) -> Iterator[tuple[type, int, str, bytes]]:
+    """Honest frames that are worst for memory and time: the smallest elements that add up to it.
+
+    One for every array of every message, in the newest version.
     """
     for name in sorted(MESSAGES):
         declared, version = MESSAGES[name], versions(MESSAGES[name])[-1]
-        if wanted is None or any(path.startswith(name + ".") for path in wanted):
-            for path, message in crowded(declared, version, count):
-                if wanted is None or f"{name}.{path}" in wanted:
-                    yield declared, version, f"{name}.{path}", joined(encode(message, version))
+        for path, message in crowded(declared, version, objects):
+            yield declared, version, f"{name}.{path}", joined(encode(message, version))
 
 
-def crowded(declared: type, version: int, count: int) -> Iterator[tuple[str, Any]]:
+def crowded(declared: type, version: int, objects: int) -> Iterator[tuple[str, Any]]:
     simplest = build(declared, version, Pool(b""))
     for each in layout(declared).fields:
         if not each.versions.covers(version):
@@ -180,9 +238,10 @@ def crowded(declared: type, version: int, count: int) -> Iterator[tuple[str, Any
         inner = each.kind.struct if element is None else element.struct
         if element is not None:
             smallest = build(inner, version, Pool(b"")) if inner else element.empty
+            count = objects // objects_min(element, version)
             yield each.name, replace(simplest, **{each.name: [smallest] * count})
         if inner is not None:
-            for path, part in crowded(inner, version, count):
+            for path, part in crowded(inner, version, objects):
                 value = part if element is None else [part]
                 yield f"{each.name}.{path}", replace(simplest, **{each.name: value})
 
@@ -211,40 +270,25 @@ def weight(value: Any, seen: set[int]) -> int:
     return sys.getsizeof(value) + sum(weight(part, seen) for part in inner)
 
 
-def at_the_limit(wanted: set[str]) -> Iterator[tuple[type, int, str, bytes]]:
-    """The wanted frames, each with as many elements as are let through."""
-    for path in wanted:
-        count = OBJECTS_MAX - DEPTH_MAX
-        while True:
-            ((declared, version, _, data),) = densest(count, {path})
-            try:
-                read(declared, version, data)
-            except ProtocolError:
-                count = count * 9 // 10
-            else:
-                yield declared, version, path, data
-                break
-
-
 def print_densest() -> None:
-    """Find the worst on a small scale, then weigh these at the limit."""
-    tried = {
-        path: (*weigh(declared, version, data), len(data))
-        for declared, version, path, data in densest(OBJECTS_MAX // 50)
-    }
-    print(f"{len(tried)} arrays filled with the smallest elements; the worst of them at the limit")
-    print(f"of {OBJECTS_MAX:,} objects:")
+    weighed = [
+        (path, len(data), *weigh(declared, version, data))
+        for declared, version, path, data in densest(OBJECTS_MAX - NESTED_OBJECTS_MAX)
+    ]
+    print(f"{len(weighed)} arrays filled with the smallest elements up to {OBJECTS_MAX:,} objects")
     for kind in ("Request.", "Response."):
-        paths = [path for path in tried if kind in path]
-        slowest = max(paths, key=lambda path: tried[path][0])
-        largest = max(paths, key=lambda path: tried[path][1])
-        densest_of = max(paths, key=lambda path: tried[path][1] / tried[path][2])
-        wanted = {slowest, largest, densest_of}
-        for declared, version, path, data in at_the_limit(wanted):
-            took, size = weigh(declared, version, data)
+        rows = [row for row in weighed if kind in row[0]]
+        slowest = max(rows, key=lambda row: row[2])
+        largest = max(rows, key=lambda row: row[3])
+        densest_row = max(rows, key=lambda row: row[3] / row[1])
+        for label, (path, size, took, held) in (
+            ("slowest", slowest),
+            ("largest", largest),
+            ("densest", densest_row),
+        ):
             print(
-                f"  {len(data) / 1024:7,.0f} KiB {took * 1000:6.0f} ms {size / 1024**2:6.1f} MiB"
-                f"  x{size / len(data):<5.1f} {path}"
+                f"  {label} {size / 1024:6,.0f} KiB {took * 1000:5.0f} ms"
+                f" {held / 1024**2:5.1f} MiB  x{held / size:<5.1f} {path}"
             )
 
 
@@ -277,6 +321,10 @@ def main() -> None:
     )
     print(f"  bytes allocated for a byte received, at most  {tally.ratio_max:.1f}")
     print_densest()
+    tally = run_batches(options.frames // 5, options.seed)
+    print(f"{tally.frames:,} damaged record batches, only ProtocolError raised")
+    print(f"  accepted  {tally.accepted:,}   refused {tally.refused:,}")
+    print(f"  slowest   {tally.worst_seconds * 1000:.2f} ms for {tally.worst_frame_bytes:,} bytes")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ from pyk.errors import ProtocolError
 from pyk.wire.batch import (
     HEADER_BYTES,
     BatchHeader,
-    Compression,
-    CorruptBatch,
     TimestampType,
     UnsupportedMagic,
     check_crc,
@@ -23,6 +21,7 @@ from pyk.wire.batch import (
     stamp_append_time,
     stamp_offset,
 )
+from pyk.wire.compression import Compression, CorruptBatch
 
 PAYLOAD = b"these would be the records"
 

@@ -8,12 +8,12 @@ import pytest
 
 from pyk.errors import ProtocolError
 from pyk.wire.codec import OBJECTS_MAX, decode
-from pyk.wire.decoder import LENIENT_BYTES_MAX, STRING_BYTES_MAX, TAGS_MAX
 from pyk.wire.fields import array, int32, string
 from pyk.wire.message import message, struct
 from pyk.wire.messages.fetch import FetchRequest
 from pyk.wire.messages.metadata import MetadataRequest
-from tests.wire.fuzz import densest, run
+from pyk.wire.primitives import LENIENT_BYTES_MAX, STRING_BYTES_MAX, TAGS_MAX
+from tests.wire.fuzz import densest, run, run_batches
 
 
 @struct
@@ -159,7 +159,13 @@ def test_some_thousand_damaged_frames_raise_nothing_else() -> None:
     assert tally.refused > 500
 
 
+def test_some_thousand_damaged_batches_raise_nothing_else() -> None:
+    tally = run_batches(count=3_000, seed=20261117)
+    assert tally.accepted > 200
+    assert tally.refused > 500
+
+
 def test_every_array_can_be_full_of_the_smallest_elements() -> None:
     """What an honest client may send is not refused: the least count check is exact."""
-    for declared, version, _, data in densest(200):
+    for declared, version, _, data in densest(1_000):
         decode(declared, version, data)

@@ -17,7 +17,8 @@ from kio.records import schema as kio_schema
 from kio.records import writers as kio_writers
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
-from pyk.wire.batch import Compression, check_crc, read_header
+from pyk.wire.batch import check_crc, read_header
+from pyk.wire.compression import Compression
 from pyk.wire.records import Record, build_batch, read_records, skim_records
 
 if TYPE_CHECKING:

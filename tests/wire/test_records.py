@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 
 from pyk.wire.batch import (
     HEADER_BYTES,
-    BatchTooLarge,
-    Compression,
-    CorruptBatch,
     TimestampType,
     check_crc,
     iterate_batches,
@@ -22,7 +19,7 @@ from pyk.wire.batch import (
     stamp_append_time,
     stamp_offset,
 )
-from pyk.wire.compression import compress
+from pyk.wire.compression import BatchTooLarge, Compression, CorruptBatch, compress
 from pyk.wire.records import HEADERS_MAX, Record, build_batch, read_records, skim_records
 
 INT64_MAX = 2**63 - 1

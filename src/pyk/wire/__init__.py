@@ -1,0 +1,1 @@
+"""Kafka's protocol as bytes and values: no sockets, no files, no clock."""

@@ -11,36 +11,15 @@ for whoever accepts the batch to say.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from pyk.wire.compression import BatchTooLarge, Buffer, Compression, CorruptBatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = [
-    "HEADER_BYTES",
-    "MAGIC",
-    "BatchHeader",
-    "BatchTooLarge",
-    "Buffer",
-    "Compression",
-    "CorruptBatch",
-    "TimestampType",
-    "UnsupportedMagic",
-    "check_crc",
-    "encode_attributes",
-    "encode_batch",
-    "iterate_batches",
-    "peek_header",
-    "read_header",
-    "stamp_append_time",
-    "stamp_offset",
-]
+from pyk.types import Buffer
+from pyk.wire.compression import Compression, CorruptBatch
 
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from pyk.errors import ErrorCode, KafkaError
+from pyk.types import Buffer
 from pyk.wire.decoder import Decoder, compile_decoder
 from pyk.wire.encoder import Chunks, Encoder, compile_encoder
 from pyk.wire.message import layout
 
 T = TypeVar("T")
-Bytes: TypeAlias = bytes | bytearray | memoryview
 
 OBJECTS_MAX = 50_000
 """How many objects one message may become: array elements, and the structs and arrays in them.
-Decoding that many takes some forty milliseconds and ten megabytes. A client that reads the metadata
+Decoding that many takes some fifty milliseconds and six megabytes. A client that reads the metadata
 of a large cluster asks for more."""
 
 
-def decode(declared: type[T], version: int, buffer: Bytes, *, objects_max: int = OBJECTS_MAX) -> T:
+def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int = OBJECTS_MAX) -> T:
     """The message at the start of `buffer`. Its records fields are views of the buffer.
 
-    Bytes that are not such a message are a ProtocolError. Bytes after it are ignored, as Kafka
+    Buffer that are not such a message are a ProtocolError. Buffer after it are ignored, as Kafka
     ignores them.
     """
     decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
@@ -32,7 +32,7 @@ def decode(declared: type[T], version: int, buffer: Bytes, *, objects_max: int =
 def read(
     declared: type[T],
     version: int,
-    buffer: Bytes,
+    buffer: Buffer,
     position: int = 0,
     *,
     objects_max: int = OBJECTS_MAX,

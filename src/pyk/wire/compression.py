@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, TypeAlias
 
 from pyk.errors import ProtocolError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from pyk.types import Buffer
 
 _CHUNK_BYTES = 64 * 1024
 

@@ -4,8 +4,8 @@ The rules that make hostile bytes harmless:
 
 - Positions only grow and the end is checked once, after the last field: a slice past the end is
   short, and `struct` refuses to read there.
-- An array's count times its smallest element fits into the bytes left, and the objects that all
-  arrays become stay within the caller's budget. Nothing is allocated from a length alone.
+- Nothing is allocated from a length or a count: elements are made as their bytes are read, and the
+  objects that all arrays become stay within the caller's budget.
 - Tagged fields come in ascending order, at most TAGS_MAX to a struct; unknown ones are skipped.
 - Whatever is wrong with the bytes is a ProtocolError.
 """
@@ -15,28 +15,41 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
-from pyk.errors import ProtocolError
 from pyk.wire.fields import BYTES, RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
+from pyk.wire.primitives import (
+    LENIENT_BYTES_MAX,
+    TAGS_MAX,
+    ends_early,
+    read_compact_string,
+    read_string,
+    read_uvarint,
+    refuse_count,
+    refuse_null,
+    refuse_tags,
+    skip_tags,
+)
 from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records, objects_min
 
 Decoder: TypeAlias = Callable[[Any, int, int, int], tuple[Any, int]]
 """(buffer, position, end, objects_max) to the message and the position after it."""
 
-TAGS_MAX = 32
 ONE_BY_ONE_MAX = 3
 """Up to here a loop is faster than unpacking all elements of an array at once."""
-STRING_BYTES_MAX = 32_767
-LENIENT_BYTES_MAX = STRING_BYTES_MAX // 3
-"""Up to here bytes that are not UTF-8 are replaced, as Java does. The replacement takes three
-bytes: a longer string could then not be written back."""
 
 
 def compile_decoder(declared: type, version: int) -> Decoder:
     """A decoder of bytes. Views are copied first, or where there are records, left to another."""
     return _DecoderSource(declared, version).compile()
+
+
+def source_of(declared: type, version: int) -> str:
+    """The code of a decoder, for those who want to look."""
+    source = _DecoderSource(declared, version)
+    source.compile()
+    return source.source.text()
 
 
 @cache
@@ -55,18 +68,11 @@ class _DecoderSource:
         self._of_views = of_views
         self._run: list[tuple[str, str]] = []
         self.source = Source()
-        self.source.names.update(
-            ProtocolError=ProtocolError,
-            struct_error=struct.error,
-            uvarint=_uvarint,
-            skip_tags=_skip_tags,
-            ends_early=_ends_early,
-            refuse_null=_refuse_null,
-            compact_string=_compact_string,
-            long_string=_long_string,
-            refuse_count=_refuse_count,
-            refuse_tags=_refuse_tags,
-        )
+        self.source.use(
+            read_uvarint, skip_tags, read_compact_string, read_string,
+            ends_early, refuse_null, refuse_count, refuse_tags,
+        )  # fmt: skip
+        self.source.names["struct_error"] = struct.error
 
     def compile(self) -> Decoder:
         source = self.source
@@ -119,7 +125,7 @@ class _DecoderSource:
         # One byte is by far the most frequent, and rides along with the fixed fields before it.
         name = self._fixed("B", hint)
         self._flush()
-        rest = f"{name}, position = uvarint(buffer, position, {name})"
+        rest = f"{name}, position = read_uvarint(buffer, position, {name})"
         if not long:
             self.source.line(f"if {name} > 127: {rest}")
             return name
@@ -195,7 +201,9 @@ class _DecoderSource:
         for field in fields:
             source.line(f"{values[field.name]} = {source.constant(field.name, field.default)}")
         with source.block(f"if {count}:"):
-            source.line(f"if {count} > 127: {count}, position = uvarint(buffer, position, {count})")
+            source.line(
+                f"if {count} > 127: {count}, position = read_uvarint(buffer, position, {count})"
+            )
             source.line(f"if {count} > {TAGS_MAX}: refuse_tags()")
             last, stop = source.fresh("last_tag"), source.fresh("stop")
             source.line(f"{last} = -1")
@@ -260,7 +268,7 @@ class _DecoderSource:
             source.line(f"{value} = buffer[{start}:position + {step}]{taken}")
             source.line(f"position += {step}")
         with source.block(f"elif {size}:"):
-            source.line(f"{value}, position = compact_string(buffer, {start}, {size})")
+            source.line(f"{value}, position = read_compact_string(buffer, {start}, {size})")
         with source.block("else:"):
             source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
             source.line(f"position = {start}")
@@ -275,7 +283,7 @@ class _DecoderSource:
             source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
         if is_string:
             with source.block(f"elif {size} > {LENIENT_BYTES_MAX}:"):
-                source.line(f"{value}, position = long_string(buffer, position, {size})")
+                source.line(f"{value}, position = read_string(buffer, position, {size})")
         with source.block("else:"):
             source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
             given = "buffer"
@@ -382,72 +390,3 @@ def _decode_view(
     declared: type, version: int, buffer: Any, position: int, end: int, budget: int
 ) -> tuple[Any, int]:
     return _view_decoder(declared, version)(buffer, position, end, budget)
-
-
-def _uvarint(buffer: Any, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte said that there is more."""
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 128:
-            if value > 0x7FFF_FFFF:
-                break
-            return value, position
-    raise ProtocolError("a varint is larger than 31 bits")
-
-
-def _skip_tags(buffer: Any, position: int, end: int, count: int) -> int:
-    if count > 127:
-        count, position = _uvarint(buffer, position, count)
-    if count > TAGS_MAX:
-        _refuse_tags()
-    last = -1
-    for _ in range(count):
-        tag, position = buffer[position], position + 1
-        if tag > 127:
-            tag, position = _uvarint(buffer, position, tag)
-        size, position = buffer[position], position + 1
-        if size > 127:
-            size, position = _uvarint(buffer, position, size)
-        position += size
-        if tag <= last or position > end:
-            _refuse_tags()
-        last = tag
-    return position
-
-
-def _ends_early(message: str) -> NoReturn:
-    raise ProtocolError(f"{message} ends before it should") from None
-
-
-def _refuse_null(name: str) -> NoReturn:
-    raise ProtocolError(f"{name} is null, which this version does not allow")
-
-
-def _compact_string(buffer: Any, position: int, first: int) -> tuple[str, int]:
-    """A string whose length takes more than a byte."""
-    size, position = _uvarint(buffer, position, first)
-    if size == 0:
-        raise ProtocolError("a null string takes more than a byte")
-    return _long_string(buffer, position, size - 1)
-
-
-def _long_string(buffer: Any, position: int, size: int) -> tuple[str, int]:
-    if size > STRING_BYTES_MAX:
-        raise ProtocolError(f"a string claims {size} bytes; {STRING_BYTES_MAX} are allowed")
-    stop = position + size
-    try:
-        errors = "replace" if size <= LENIENT_BYTES_MAX else "strict"
-        return bytes(buffer[position:stop]).decode("utf-8", errors), stop
-    except UnicodeDecodeError:
-        raise ProtocolError(f"a string of {size} bytes is not UTF-8") from None
-
-
-def _refuse_count(name: str) -> NoReturn:
-    raise ProtocolError(f"{name} and the arrays before it have too many elements")
-
-
-def _refuse_tags() -> NoReturn:
-    raise ProtocolError("tagged fields are too many, out of order or longer than the message")

@@ -7,18 +7,22 @@ given (a view, or a slice of a file), uncopied unless they are small.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
-from pyk.errors import ErrorCode, KafkaError
 from pyk.types import NO_VERSIONS, FileSlice, Records
 from pyk.wire.fields import Field, Kind
 from pyk.wire.message import layout
+from pyk.wire.primitives import (
+    STRING_BYTES_MAX,
+    refuse_length,
+    refuse_none,
+    refuse_value,
+    uvarint,
+)
 from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records
 
 Chunks: TypeAlias = list[Records]
 Encoder: TypeAlias = Callable[[Any], Chunks]
-
-STRING_BYTES_MAX = 32_767
 
 _BYTE = tuple(bytes([value]) for value in range(128))
 
@@ -37,14 +41,8 @@ class _EncoderSource:
         self._run: list[tuple[str, str]] = []
         self._write = "write"
         self.source = Source()
-        self.source.names.update(
-            BYTE=_BYTE,
-            FileSlice=FileSlice,
-            uvarint=_uvarint,
-            lacks=_lacks,
-            refuse_null=_refuse_null,
-            refuse_string=_refuse_string,
-        )
+        self.source.use(FileSlice, uvarint, refuse_value, refuse_none, refuse_length)
+        self.source.names["BYTE"] = _BYTE
 
     def compile(self) -> Encoder:
         source = self.source
@@ -114,7 +112,9 @@ class _EncoderSource:
     def _absent(self, field: Field, owner: str) -> None:
         if not field.ignorable:
             label = f"{layout(self._declared).name} v{self._version}"
-            self.source.line(f"if {self._differs(field, owner)}: lacks({label!r}, {field.name!r})")
+            self.source.line(
+                f"if {self._differs(field, owner)}: refuse_value({label!r}, {field.name!r})"
+            )
 
     def _differs(self, field: Field, owner: str) -> str:
         value, default = f"{owner}.{field.name}", self.source.constant(field.name, field.default)
@@ -149,7 +149,7 @@ class _EncoderSource:
         self._write = outer
         assert field.tag is not None
         source.line(f"{parts} = b''.join({parts})")
-        source.line(f"{outer}({_uvarint(field.tag)!r} + uvarint(len({parts})))")
+        source.line(f"{outer}({uvarint(field.tag)!r} + uvarint(len({parts})))")
         source.line(f"{outer}({parts})")
 
     # Values
@@ -162,7 +162,7 @@ class _EncoderSource:
         self.source.line(f"{value} = {expression}")
         nullable = field.nullable.covers(self._version)
         if field.nullable != NO_VERSIONS and not nullable:
-            self.source.line(f"if {value} is None: refuse_null({field.name!r})")
+            self.source.line(f"if {value} is None: refuse_none({field.name!r})")
         if nullable and field.kind.struct is not None:
             self._nullable_struct(field.kind.struct, value, field.tag is not None)
         else:
@@ -207,7 +207,7 @@ class _EncoderSource:
         else:
             source.line(f"{value} = {value}{encoded}; {measured}" if encoded else measured)
         if kind.name == "string":
-            source.line(f"if {size} > {STRING_BYTES_MAX + excess}: refuse_string({size})")
+            source.line(f"if {size} > {STRING_BYTES_MAX + excess}: refuse_length({size})")
         self._length("h" if kind.name == "string" else "i", size, compact)
         self._flush()
         if kind.name != "records":
@@ -254,24 +254,3 @@ class _EncoderSource:
             return None
         formats = "".join(f.kind.format for f in here) + ("x" if self._flexible else "")
         return self._packed(formats, [f"{item}.{f.name}" for f in here])
-
-
-def _uvarint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _lacks(message: str, field: str) -> NoReturn:
-    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{message} cannot carry {field}")
-
-
-def _refuse_null(field: str) -> NoReturn:
-    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{field} cannot be null in this version")
-
-
-def _refuse_string(size: int) -> NoReturn:
-    raise ValueError(f"a string of {size} bytes is longer than {STRING_BYTES_MAX}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyk.errors import ProtocolError
-from pyk.wire.codec import Bytes
+from pyk.types import Buffer
 
 
 class FrameReader:
@@ -23,7 +23,7 @@ class FrameReader:
     def is_inside_a_frame(self) -> bool:
         return bool(self._pending)
 
-    def feed(self, data: Bytes) -> Iterator[bytes]:
+    def feed(self, data: Buffer) -> Iterator[bytes]:
         """The frames that `data` completes, without their sizes."""
         self._pending += data
         position, available = 0, len(self._pending)

@@ -10,26 +10,22 @@ they do. They check the form of the records, not that offsets rise: Kafka's read
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from pyk.types import Buffer
 from pyk.wire.batch import (
     HEADER_BYTES,
     BatchHeader,
-    Buffer,
-    Compression,
-    CorruptBatch,
     TimestampType,
     encode_attributes,
     encode_batch,
     read_header,
 )
-from pyk.wire.compression import compress, decompress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from pyk.wire.compression import Compression, CorruptBatch, compress, decompress
 
 RECORDS_BYTES_MAX: Final = 16 * 1024 * 1024
 """What the records of a compressed batch may inflate to, unless a reader says otherwise."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pyk.errors import ProtocolError
+from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
-from pyk.wire.codec import OBJECTS_MAX, Bytes, decode, encode, read
+from pyk.wire.codec import OBJECTS_MAX, decode, encode, read
 from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
@@ -16,7 +17,7 @@ HEADER_BYTES_MAX = 36_864
 """The longest client id there can be, and room for tagged fields that we do not know."""
 
 
-def read_header(frame: Bytes) -> tuple[RequestHeader, int]:
+def read_header(frame: Buffer) -> tuple[RequestHeader, int]:
     """The header of a request frame, and where its body starts.
 
     The version is not judged here: ApiVersions is answered whatever the version, see KIP-511.
@@ -58,7 +59,7 @@ def encode_response(key: ApiKey, version: int, correlation_id: int, response: An
 
 
 def decode_response(
-    key: ApiKey, version: int, frame: Bytes, *, objects_max: int = OBJECTS_MAX
+    key: ApiKey, version: int, frame: Buffer, *, objects_max: int = OBJECTS_MAX
 ) -> tuple[int, Any]:
     """The correlation id and the response. Its records are views of the frame."""
     header, position = read(

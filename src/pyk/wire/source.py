@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,10 @@ class Source:
         self._lines: list[str] = []
         self._depth = 0
         self._fresh = 0
+
+    def use(self, *functions: Callable[..., Any]) -> None:
+        """Let the code call these by their names."""
+        self.names.update({function.__name__: function for function in functions})
 
     def line(self, text: str) -> None:
         self._lines.append("    " * self._depth + text)
@@ -82,26 +86,6 @@ def has_records(of: Layout) -> bool:
 def _kind_has_records(kind: Kind) -> bool:
     kind = kind.element or kind
     return kind is RECORDS or (kind.struct is not None and has_records(layout(kind.struct)))
-
-
-def bytes_min(kind: Kind, version: int, flexible: bool) -> int:
-    """The fewest bytes that one value takes: what an announced count is checked against."""
-    if kind.format:
-        return kind.size
-    if kind.struct is not None:
-        return _struct_bytes_min(layout(kind.struct), version, flexible)
-    if kind.name == "string" and not flexible:
-        return 2
-    return 1 if flexible else 4
-
-
-def _struct_bytes_min(of: Layout, version: int, flexible: bool) -> int:
-    fewest = int(flexible)
-    for field in of.fields:
-        if field.tag is None and field.versions.covers(version):
-            nullable_struct = field.kind.struct is not None and field.nullable.covers(version)
-            fewest += 1 if nullable_struct else bytes_min(field.kind, version, flexible)
-    return fewest
 
 
 def objects_min(kind: Kind, version: int) -> int:
