@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from compat_tests.kafka import schemas
 from compat_tests.kafka.oracle import Oracle
 from compat_tests.kafka.schemas import Schema
+
+REPORT = pytest.StashKey[list[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[REPORT] = []
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if config.stash[REPORT]:
+        terminalreporter.section("judged by Apache Kafka")
+        for line in config.stash[REPORT]:
+            terminalreporter.line(line)
+
+
+@pytest.fixture
+def report(pytestconfig: pytest.Config) -> Callable[[str], None]:
+    """Say something that the reader of a whole run should see."""
+    return pytestconfig.stash[REPORT].append
 
 
 @pytest.fixture(scope="session")

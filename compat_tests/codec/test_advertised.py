@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 
 from compat_tests.kafka.server import kafka_server
 from pyk.types import Versions
@@ -31,7 +32,7 @@ def api_versions(address: tuple[str, int]) -> ApiVersionsResponse:
     return response
 
 
-def test_kafka_advertises_what_is_declared() -> None:
+def test_kafka_advertises_what_is_declared(report: Callable[[str], None]) -> None:
     with kafka_server() as kafka:
         response = api_versions((kafka.host, kafka.port))
     theirs = {
@@ -42,5 +43,5 @@ def test_kafka_advertises_what_is_declared() -> None:
         for key in ApiKey
         if key not in UNDECLARED and key not in NOT_ON_THE_LISTENER
     }
-    print(f"{len(theirs)} APIs advertised by Kafka")
+    report(f"{len(theirs)} APIs advertised by a running Kafka, in the declared versions")
     assert ours == theirs

@@ -6,7 +6,7 @@ Hypothesis makes the values: each example is one value for each version. PYK_EXA
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -27,6 +27,15 @@ from tests.wire.test_codec import joined
 
 EXAMPLES = int(os.environ.get("PYK_EXAMPLES", "10"))
 BUSY = bytes(range(1, 256)) * 4
+
+
+def test_how_much_is_compared(report: Callable[[str], None]) -> None:
+    pairs = sum(len(versions(declared)) for declared in MESSAGES.values())
+    report(
+        f"{pairs} versions of {len(MESSAGES)} messages: bytes equal to those of Kafka's serialisers"
+        f" for {EXAMPLES} values each, both ways"
+    )
+    assert pairs > 500
 
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))

@@ -1,12 +1,12 @@
 """pyk's declarations say what Kafka's schemas say: names, types, versions, tags, defaults and all.
 
-`pytest -s` prints the table of all messages: declared, or left out and why.
+The run ends with the table of all messages: declared, or left out and why.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -35,14 +35,16 @@ def reason_to_leave_out(schema: Schema) -> str | None:
     return LEFT_OUT.get(schema.name)
 
 
-def test_every_message_is_declared_or_left_out_for_a_reason(known: dict[str, Schema]) -> None:
+def test_every_message_is_declared_or_left_out_for_a_reason(
+    known: dict[str, Schema], report: Callable[[str], None]
+) -> None:
     declared = 0
     for name, schema in sorted(known.items()):
         reason = reason_to_leave_out(schema)
         declared += reason is None
-        print(f"{name:48} {schema.valid_versions!s:>6}  {reason or 'declared'}")
+        report(f"{name:48} {schema.valid_versions!s:>6}  {reason or 'declared'}")
         assert (name in MESSAGES) == (reason is None), name
-    print(f"{declared} messages declared, {len(known) - declared} left out")
+    report(f"{declared} messages declared, {len(known) - declared} left out")
     assert MESSAGES.keys() <= known.keys()
 
 

@@ -207,6 +207,14 @@ def test_what_follows_snappy_and_zstd_is_corrupt(codec: Compression, tail: bytes
         decompress(codec, compress(codec, TEXT) + tail, len(TEXT))
 
 
+def test_snappy_in_very_many_small_blocks_is_corrupt() -> None:
+    tiny = xerial(snappy.compress(b"x"))[16:]
+    header = xerial(b"")[:16]
+    assert decompress(SNAPPY, header + tiny * 64, 1024) == b"x" * 64
+    with pytest.raises(CorruptBatch, match="too many small blocks"):
+        decompress(SNAPPY, header + tiny * 100_000, 1024**2)
+
+
 def test_a_snappy_block_of_negative_length_is_corrupt() -> None:
     with pytest.raises(CorruptBatch, match="a block of -1 bytes"):
         decompress(SNAPPY, xerial() + b"\xff\xff\xff\xff", 100)

@@ -26,6 +26,9 @@ _XERIAL_HEADER = struct.Struct(">8sii")
 _XERIAL_VERSION = 1
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _XERIAL_LENGTH_BYTES = 4
+_XERIAL_BLOCK_BYTES_MIN = 1024
+"""What a block holds on average at least: Java's writer allows no smaller ones."""
+_XERIAL_BLOCKS_FREE = 64
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_VERSION_AND_RESERVED = 0b1100_0011
@@ -145,9 +148,15 @@ def _compress_snappy(data: Buffer) -> bytes:
 def _inflate_snappy(data: memoryview, bytes_max: int) -> Iterator[bytes]:
     import snappy
 
-    # Snappy allocates what a block declares, so all of them are added up before the first.
-    if sum(map(_snappy_declared_bytes, _snappy_blocks(data))) > bytes_max:
-        raise _too_large(Compression.SNAPPY, bytes_max)
+    # Snappy allocates what a block declares, so all of them are added up before the first. Nobody
+    # writes blocks of a few bytes, but whoever did would hold us up for long.
+    declared = 0
+    for number, block in enumerate(_snappy_blocks(data)):
+        declared += _snappy_declared_bytes(block)
+        if declared > bytes_max:
+            raise _too_large(Compression.SNAPPY, bytes_max)
+        if number >= _XERIAL_BLOCKS_FREE + bytes_max // _XERIAL_BLOCK_BYTES_MIN:
+            raise _corrupt(Compression.SNAPPY, "too many small blocks")
     for block in _snappy_blocks(data):
         try:
             yield snappy.decompress(block)
