@@ -12,6 +12,7 @@ from compat_tests.kafka import oracle as kafka
 from compat_tests.kafka.oracle import Oracle
 from pyk.wire.batch import TimestampType, check_crc, read_header
 from pyk.wire.compression import Compression
+from pyk.wire.prefixed import ControlType, decode_control_type, encode_end_marker
 from pyk.wire.records import Record, build_batch, read_records
 
 CODECS = [(codec, cast("kafka.Compression", codec.name.lower())) for codec in Compression]
@@ -121,3 +122,24 @@ def test_an_empty_batch_keeps_its_range(oracle: Oracle) -> None:
     empty = build_batch([], base_offset=5, last_offset=9, producer_id=1, producer_epoch=0)
     batch = oracle.read_batch(empty)
     assert (batch.base_offset, batch.last_offset, list(batch.records)) == (5, 9, [])
+
+
+@pytest.mark.parametrize("outcome", ControlType)
+def test_the_end_of_a_transaction_is_marked_alike(outcome: ControlType, oracle: Oracle) -> None:
+    theirs = oracle.build_end_transaction_marker(
+        base_offset=11, timestamp=42, producer_id=7, producer_epoch=3,
+        partition_leader_epoch=2, commit=outcome is ControlType.COMMIT, coordinator_epoch=9,
+    )  # fmt: skip
+    key, value = encode_end_marker(outcome, coordinator_epoch=9)
+    ours = build_batch(
+        [Record(offset=11, timestamp=42, key=key, value=value)],
+        base_offset=11,
+        partition_leader_epoch=2,
+        producer_id=7,
+        producer_epoch=3,
+        is_transactional=True,
+        is_control=True,
+    )
+    assert ours == theirs
+    (record,) = read_records(theirs)
+    assert decode_control_type(record.key) == outcome
