@@ -18,7 +18,9 @@ class FetchPartition:
     partition: int = int32()
     current_leader_epoch: int = int32(versions="9+", default=-1, ignorable=True)
     fetch_offset: int = int64()
+    """The batch that holds it is returned whole, so earlier records may come too."""
     last_fetched_epoch: int = int32(versions="12+", default=-1)
+    """Of the last record that the reader has: shows the leader where logs part (KIP-595)."""
     log_start_offset: int = int64(versions="5+", default=-1, ignorable=True)
     partition_max_bytes: int = int32()
     replica_directory_id: Uuid = uuid(versions="17+", default=ZERO_UUID, tag=0, ignorable=True)
@@ -45,6 +47,7 @@ class FetchRequest:
         versions="12+", nullable="12+", default=None, tag=0, ignorable=True
     )
     replica_id: int = int32(versions="0-14", default=-1)
+    """-1 for consumers. Since v15 it is in `replica_state`."""
     replica_state: ReplicaState = nested(ReplicaState, versions="15+", factory=ReplicaState, tag=1)
     max_wait_ms: int = int32()
     min_bytes: int = int32()
@@ -52,6 +55,7 @@ class FetchRequest:
     isolation_level: int = int8(default=0, ignorable=True)
     session_id: int = int32(versions="7+", default=0, ignorable=True)
     session_epoch: int = int32(versions="7+", default=-1, ignorable=True)
+    """0 opens a session, -1 means none or closes one, else it counts on (KIP-227)."""
     topics: list[FetchTopic] = array(FetchTopic)
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, versions="7+", default=[])
     rack_id: str = string(versions="11+", default="", ignorable=True)
@@ -91,6 +95,7 @@ class PartitionData:
     diverging_epoch: EpochEndOffset = nested(
         EpochEndOffset, versions="12+", factory=EpochEndOffset, tag=0
     )
+    """Where the reader's log leaves the leader's, if it does."""
     current_leader: LeaderIdAndEpoch = nested(
         LeaderIdAndEpoch, versions="12+", factory=LeaderIdAndEpoch, tag=1
     )
@@ -98,6 +103,7 @@ class PartitionData:
     aborted_transactions: list[AbortedTransaction] | None = array(
         AbortedTransaction, nullable="0+", default=[], ignorable=True
     )
+    """None for readers that do not mind uncommitted records."""
     preferred_read_replica: int = int32(versions="11+", default=-1)
     records: Records | None = records(nullable="0+")
 

@@ -8,7 +8,10 @@ from pyk.wire.message import message
 
 @message(api_key=22, versions="0-6", flexible="2+", advertised="0-5")
 class InitProducerIdRequest:
+    """Version 6 (two-phase commit, KIP-939) is not stable yet, and not advertised."""
+
     transactional_id: str | None = string(nullable="0+")
+    """None for a producer that is idempotent only."""
     transaction_timeout_ms: int = int32()
     producer_id: int = int64(versions="3+", default=-1)
     producer_epoch: int = int16(versions="3+", default=-1)

@@ -11,6 +11,8 @@ class ListOffsetsPartition:
     partition_index: int = int32()
     current_leader_epoch: int = int32(versions="4+", default=-1, ignorable=True)
     timestamp: int = int64()
+    """Or a special position: -1 latest, -2 earliest, -3 of the maximal timestamp, -4 earliest
+    local, -5 latest tiered, -6 earliest pending upload."""
 
 
 @struct

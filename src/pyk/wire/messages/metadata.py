@@ -16,6 +16,7 @@ class MetadataRequestTopic:
 @message(api_key=3, versions="0-13", flexible="9+")
 class MetadataRequest:
     topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, nullable="1+")
+    """None is all topics; so is an empty list in v0, where it means none since v1."""
     allow_auto_topic_creation: bool = boolean(versions="4+", default=True)
     include_cluster_authorized_operations: bool = boolean(versions="8-10", default=False)
     include_topic_authorized_operations: bool = boolean(versions="8+", default=False)
@@ -48,6 +49,7 @@ class MetadataResponseTopic:
     is_internal: bool = boolean(versions="1+", default=False, ignorable=True)
     partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition)
     topic_authorized_operations: int = int32(versions="8+", default=-(2**31))
+    """The smallest int32 where it was not asked for."""
 
 
 @message(api_key=3, versions="0-13", flexible="9+")

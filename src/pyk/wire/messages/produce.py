@@ -22,8 +22,11 @@ class TopicProduceData:
 
 @message(api_key=0, versions="3-13", flexible="9+", advertised="0-13")
 class ProduceRequest:
+    """Versions below 3 are advertised, since old librdkafka looks for them, but not served."""
+
     transactional_id: str | None = string(nullable="0+", default=None)
     acks: int = int16()
+    """0: no answer at all. 1: once the leader has it. -1: once all in-sync replicas have it."""
     timeout_ms: int = int32()
     topic_data: list[TopicProduceData] = array(TopicProduceData)
 
@@ -46,6 +49,7 @@ class PartitionProduceResponse:
     error_code: int = int16(default=0)
     base_offset: int = int64()
     log_append_time_ms: int = int64(default=-1, ignorable=True)
+    """-1 where the records keep the times that their producer gave them."""
     log_start_offset: int = int64(versions="5+", default=-1, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = array(
         BatchIndexAndErrorMessage, versions="8+", default=[], ignorable=True
