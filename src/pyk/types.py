@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType, TypeAlias
+from typing import NamedTuple, NewType, Protocol, TypeAlias
 
 Uuid = NewType("Uuid", bytes)
 """Sixteen bytes, as on the wire. Kafka prints them as 22 characters of URL-safe base64."""
@@ -10,16 +10,20 @@ Uuid = NewType("Uuid", bytes)
 ZERO_UUID = Uuid(bytes(16))
 
 
+class HasDescriptor(Protocol):
+    def fileno(self) -> int: ...
+
+
 class FileSlice:
     """Bytes that stay in a file until they are sent: `size` of them from `position`.
 
-    Whoever makes one keeps `descriptor` open for as long as the slice is used.
+    The slice keeps the file: one that closes itself when nobody needs it may be deleted meanwhile.
     """
 
-    __slots__ = ("descriptor", "position", "size")
+    __slots__ = ("file", "position", "size")
 
-    def __init__(self, descriptor: int, position: int, size: int) -> None:
-        self.descriptor = descriptor
+    def __init__(self, file: HasDescriptor, position: int, size: int) -> None:
+        self.file = file
         self.position = position
         self.size = size
 
@@ -27,7 +31,7 @@ class FileSlice:
         return self.size
 
     def __repr__(self) -> str:
-        return f"FileSlice({self.descriptor}, {self.position}, {self.size})"
+        return f"FileSlice({self.file}, {self.position}, {self.size})"
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview

@@ -6,6 +6,7 @@ import types
 import typing
 from importlib import import_module
 from struct import error as StructError
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -173,7 +174,8 @@ def test_large_records_are_chunks_of_their_own_and_not_copied() -> None:
 
 
 def test_records_in_a_file_stay_there() -> None:
-    piece = FileSlice(descriptor=5, position=100, size=7)
+    with TemporaryFile() as file:
+        piece = FileSlice(file, position=100, size=7)
     chunks = encode(fetched(piece), 12)
     assert [chunk is piece for chunk in chunks] == [False, True, False, True, False]
     in_memory = encode(fetched(b"x" * 7), 12)

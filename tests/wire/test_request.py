@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from tempfile import TemporaryFile
 
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest as KioApiVersionsRequest
@@ -80,7 +81,9 @@ def test_the_answer_to_api_versions_always_has_the_oldest_header() -> None:
 
 
 def test_the_size_counts_what_is_still_in_a_file() -> None:
-    part = PartitionData(partition_index=0, high_watermark=9, records=FileSlice(3, 0, 100_000))
+    with TemporaryFile() as file:
+        records = FileSlice(file, 0, 100_000)
+    part = PartitionData(partition_index=0, high_watermark=9, records=records)
     topic = FetchableTopicResponse(topic="t", partitions=[part])
     chunks = encode_response(ApiKey.FETCH, 12, 5, FetchResponse(responses=[topic]))
     head = chunks[0]

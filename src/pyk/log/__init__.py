@@ -1,0 +1,1 @@
+"""Partition logs: segments, indexes and the state derived from them. Synchronous on purpose."""
