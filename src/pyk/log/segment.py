@@ -1,0 +1,265 @@
+"""A segment: one file of a log, the batches from its base offset on, and their indexes.
+
+It knows nothing of leaders, producers or transactions. Appends go to the page cache; callers choose
+their threads. What is wrong with the file is `CorruptBatch` with its position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pyk.log.disk import Disk
+from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
+from pyk.types import Buffer, FileSlice
+from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
+from pyk.wire.compression import CorruptBatch
+from pyk.wire.records import read_records
+
+SCAN_BYTES = 64 * 1024
+"""How much is read at once where all headers are looked at."""
+SEEK_BYTES = 4096
+"""How much is read at once where one is looked for: an index entry is never far from it."""
+
+INDEX_INTERVAL_BYTES = 4096
+NO_TIMESTAMP = -1
+
+
+class Placed(NamedTuple):
+    """A batch, and where in the file it is."""
+
+    position: int
+    header: BatchHeader
+
+
+class Segment:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    ) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.path = directory / file_name(base_offset, ".log")
+        self.newest = TimedOffset(NO_TIMESTAMP, base_offset)
+        """The largest timestamp, and the last offset of the first batch that has it."""
+        self.first_timestamp = NO_TIMESTAMP
+        """Of the first batch: time-based rolling counts from it."""
+        self._disk = disk
+        self._file = disk.open(self.path)
+        self._offsets = OffsetIndex(disk, directory / file_name(base_offset, ".index"), base_offset)
+        self._times = TimeIndex(disk, directory / file_name(base_offset, ".timeindex"), base_offset)
+        self._index_interval_bytes = index_interval_bytes
+        self._bytes_since_entry = 0
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+    ) -> Self:
+        """A segment that was closed cleanly. Its indexes are trusted if they can be right.
+
+        Only the batches after the last index entry are looked at. Raise CorruptBatch if these are
+        not whole, in which case `recover` is what the caller needs.
+        """
+        segment = cls(disk, directory, base_offset, index_interval_bytes)
+        try:
+            segment._offsets.load(segment.size)
+            segment._times.load()
+            segment._settle()
+            segment._times.check(segment.next_offset)
+        except DamagedIndex:
+            segment._rebuild(segment.batches())
+        segment._read_first_timestamp()
+        return segment
+
+    @classmethod
+    def recover(
+        cls,
+        disk: Disk,
+        directory: Path,
+        base_offset: int,
+        index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+        replay: Callable[[BatchHeader], None] | None = None,
+    ) -> tuple[Self, int]:
+        """A segment after a crash: every whole batch is kept, a torn tail dropped, the indexes
+        built anew. The segment, and the bytes that were dropped.
+
+        `replay` is told each batch that is kept.
+        """
+        segment = cls(disk, directory, base_offset, index_interval_bytes)
+        valid: list[Placed] = []
+        try:
+            for placed in segment.batches():
+                segment._check(placed)
+                valid.append(placed)
+                if replay is not None:
+                    replay(placed.header)
+        except CorruptBatch:
+            pass
+        end = valid[-1].position + valid[-1].header.size if valid else 0
+        dropped = segment.size - end
+        if dropped:
+            segment._file.truncate(end)
+        segment._rebuild(iter(valid))
+        segment._read_first_timestamp()
+        return segment, dropped
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    @property
+    def index_bytes(self) -> int:
+        """The size of the larger index: it has a limit, too."""
+        return max(self._offsets.size, self._times.size)
+
+    def append(self, data: Buffer, header: BatchHeader) -> None:
+        """Add a batch, stamped with its offset. Raise OSError, and nothing is added."""
+        assert header.base_offset >= self.next_offset, (header.base_offset, self.next_offset)
+        position = self._file.size
+        self._file.append(data)
+        if not position:
+            self.first_timestamp = header.max_timestamp
+        self._index(Placed(position, header))
+
+    def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
+        """The batches from a position on, which must be the start of one. Their records are not
+        looked at. Raise CorruptBatch at what is not a batch, or not all of one."""
+        chunk, start = b"", position
+        while position < self.size:
+            if position + HEADER_BYTES > start + len(chunk):
+                chunk, start = self._file.read(position, read_bytes), position
+            header = peek_header(chunk, position - start)
+            if position + header.size > self.size:
+                raise CorruptBatch(f"the batch at {position} of {self.path.name} is cut off")
+            yield Placed(position, header)
+            position += header.size
+
+    def locate(self, offset: int) -> Placed | None:
+        """The batch that holds the offset, or the next one after a gap. None at the end."""
+        if offset >= self.next_offset:
+            return None
+        for placed in self.batches(self._offsets.lookup(offset).position, SEEK_BYTES):
+            if placed.header.last_offset >= offset:
+                return placed
+        return None
+
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> FileSlice | None:
+        """Whole batches from the one that holds `offset`: at least one, more up to `bytes_max`,
+        none that reaches `end_offset`. None where there are none."""
+        first = self.locate(offset)
+        if first is None or (end_offset is not None and first.header.last_offset >= end_offset):
+            return None
+        limit = max(first.position + bytes_max, first.position + first.header.size)
+        end = self._boundary(first, limit, end_offset)
+        return FileSlice(self._file, first.position, end - first.position)
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
+        """The first record at or after both, down to the record inside its batch."""
+        if timestamp > self.newest.timestamp:
+            return None
+        offset = max(self._times.lookup(timestamp), start_offset)
+        first = self.locate(offset)
+        if first is None:
+            return None
+        for position, header in self.batches(first.position):
+            if header.max_timestamp >= timestamp:
+                data = self._file.read(position, header.size)
+                for record in read_records(data, 0, header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimedOffset(record.timestamp, record.offset)
+        return None
+
+    def truncate(self, offset: int) -> None:
+        """Forget every batch that reaches `offset` or beyond."""
+        found = self.locate(offset)
+        if found is None:
+            return
+        self._file.truncate(found.position)
+        self._offsets.truncate(found.header.base_offset)
+        self._times.truncate(found.header.base_offset)
+        self._settle()
+        if not self.size:
+            self.first_timestamp = NO_TIMESTAMP
+
+    def flush(self) -> None:
+        """Make all of it durable, but for the names of its files."""
+        self._file.sync()
+        self._offsets.flush()
+        self._times.flush()
+
+    def seal(self) -> None:
+        """No more appends: the time index gets its last entry."""
+        if self.newest.timestamp != NO_TIMESTAMP:
+            self._times.append(*self.newest)
+
+    def _boundary(self, first: Placed, limit: int, end_offset: int | None) -> int:
+        """Where the last batch ends that fits."""
+        near = max(self._offsets.lookup_position(limit).position, first.position)
+        if end_offset is not None:
+            near = min(near, max(self._offsets.lookup(end_offset - 1).position, first.position))
+        end = first.position + first.header.size
+        for position, header in self.batches(near, SEEK_BYTES):
+            if position + header.size > limit:
+                break
+            if end_offset is not None and header.last_offset >= end_offset:
+                break
+            end = max(end, position + header.size)
+        else:
+            return self.size
+        return max(end, near) if near > first.position else end
+
+    def _check(self, placed: Placed) -> None:
+        data = self._file.read(placed.position, placed.header.size)
+        check_crc(data, 0, placed.header)
+        if placed.header.base_offset < self.next_offset:
+            raise CorruptBatch(f"the batch at {placed.position} goes back to an earlier offset")
+        self.next_offset = placed.header.next_offset
+
+    def _rebuild(self, batches: Iterator[Placed]) -> None:
+        self.next_offset = self.base_offset
+        self.newest = TimedOffset(NO_TIMESTAMP, self.base_offset)
+        self._bytes_since_entry = 0
+        self._offsets.clear()
+        self._times.clear()
+        for placed in batches:
+            self._index(placed)
+
+    def _settle(self) -> None:
+        """Take from the indexes what they know, and the rest from the batches after them."""
+        self.next_offset = self.base_offset
+        self.newest = self._times.last or TimedOffset(NO_TIMESTAMP, self.base_offset)
+        indexed = self._offsets.lookup_position(self.size)
+        self._bytes_since_entry = self.size - indexed.position
+        for placed in self.batches(indexed.position):
+            self._note(placed.header)
+
+    def _index(self, placed: Placed) -> None:
+        header = placed.header
+        self._note(header)
+        if self._bytes_since_entry > self._index_interval_bytes:
+            self._offsets.append(header.last_offset, placed.position)
+            self._times.append(*self.newest)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += header.size
+
+    def _note(self, header: BatchHeader) -> None:
+        self.next_offset = header.next_offset
+        if header.max_timestamp > self.newest.timestamp:
+            self.newest = TimedOffset(header.max_timestamp, header.last_offset)
+
+    def _read_first_timestamp(self) -> None:
+        if self.size:
+            self.first_timestamp = next(self.batches()).header.max_timestamp
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """Kafka's: twenty digits, so that names sort as offsets do."""
+    return f"{base_offset:020}{suffix}"
