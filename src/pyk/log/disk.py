@@ -3,9 +3,12 @@
 Everything on disk goes through a `Disk`, so that a simulated one can lose what was not synced and
 tear what was. The rules that users of it keep:
 
-- What must survive power loss is synced: a file's bytes by `File.sync`, its name by
-  `sync_directory` after it was created, renamed or removed.
+- What must survive power loss is synced: a file's bytes by `File.sync`, its name, or that of a
+  directory, by `sync_directory` of where it is, after it was created, renamed or removed.
+- Between a truncation and the next append there is a sync. Otherwise old bytes may come back
+  behind the new ones, and they would be whole batches.
 - A failed sync is never tried again: the kernel may have dropped the pages that it reported.
+- A file that is appended to is opened once.
 - A small file that is replaced as a whole goes through `replace`, which leaves the old or the new.
 """
 
@@ -32,7 +35,9 @@ class File(Protocol):
         """All of `data` at the end. If that fails the file ends where it did before, or the
         error says that it could not be put back."""
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """End the file there. Beyond its end it is filled with zeros."""
+
     def sync(self) -> None: ...
 
 
@@ -50,7 +55,9 @@ class Disk(Protocol):
     def exists(self, path: Path) -> bool: ...
     def rename(self, path: Path, to: Path) -> None: ...
     def remove(self, path: Path) -> None: ...
-    def make_directory(self, path: Path) -> None: ...
+    def make_directory(self, path: Path) -> None:
+        """Make it, and those it is in, if they are not there."""
+
     def remove_directory(self, path: Path) -> None: ...
     def names(self, path: Path) -> list[str]:
         """What is in a directory, sorted."""
@@ -118,11 +125,15 @@ class RealDisk:
 
     def replace(self, path: Path, data: bytes) -> None:
         draft = path.with_name(path.name + ".tmp")
-        with draft.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
+        try:
+            with draft.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         self.sync_directory(path.parent)
 
     def size(self, path: Path) -> int:
