@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat fuzz docs bench spark clean
+.PHONY: help run test check format compat fuzz crash docs bench spark clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -34,6 +34,9 @@ compat: $(STAMP) .need-java .need-mvn  ## Judge the codec by Apache Kafka 4.3.1;
 
 fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
 	$(BIN)/python -m tests.wire.fuzz $(ARGS)
+
+crash: $(STAMP)  ## A hundred thousand crashes of a log on a simulated disk
+	$(BIN)/python -m tests.log.crashes $(ARGS)
 
 docs: $(STAMP)  ## Write the pages that come from the code
 	$(BIN)/python -m pyk.handlers.compatibility > docs/compatibility.md

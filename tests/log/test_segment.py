@@ -181,12 +181,8 @@ def test_recovery_keeps_every_whole_batch(segment: Segment, tmp_path: Path, cut:
     size = segment.size
     with segment.path.open("ab") as file:
         file.write(batch(120, value=b"z" * 100)[:cut])
-    replayed: list[int] = []
-    again, dropped = Segment.recover(
-        DISK, tmp_path, 100, TINY, lambda header: replayed.append(header.base_offset)
-    )
+    again, dropped = Segment.recover(DISK, tmp_path, 100, TINY, durable_end=120)
     assert (again.next_offset, again.size, dropped) == (120, size, cut)
-    assert replayed == list(range(100, 120))
     assert offsets(again.read(110, 10**6)) == list(range(110, 120))
 
 
@@ -200,6 +196,27 @@ def test_recovery_drops_what_follows_a_batch_with_a_wrong_crc(
     again, dropped = Segment.recover(DISK, tmp_path, 100, TINY)
     assert again.next_offset == 101
     assert dropped == len(batch(101)) + len(batch(102))
+
+
+def test_recovery_reports_damage_to_what_was_durable(segment: Segment, tmp_path: Path) -> None:
+    append(segment, batch(100), batch(101), batch(102))
+    data = bytearray(segment.path.read_bytes())
+    data[len(batch(100)) + 70] ^= 1
+    segment.path.write_bytes(data)
+    with pytest.raises(CorruptBatch, match="offset 101, which was durable"):
+        Segment.recover(DISK, tmp_path, 100, TINY, durable_end=102)
+    assert segment.path.read_bytes() == data
+
+
+def test_a_released_segment_opens_its_files_when_it_needs_them(segment: Segment) -> None:
+    append(segment, batch(100), batch(101))
+    segment.flush()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    segment.release()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before - 3
+    assert offsets(segment.read(101, 100)) == [101]
+    append(segment, batch(102))
+    assert reopened(segment).next_offset == 103
 
 
 def test_recovery_drops_a_tail_of_zeros(segment: Segment, tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ their threads. What is wrong with the file is `CorruptBatch` with its position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pyk.log.disk import Disk
+from pyk.log.disk import Disk, File
 from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
 from pyk.types import Buffer, FileSlice
 from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
@@ -49,7 +49,8 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         """Of the first batch: time-based rolling counts from it."""
         self._disk = disk
-        self._file = disk.open(self.path)
+        self._handle: File | None = disk.open(self.path)
+        self.size = self._handle.size
         self._offsets = OffsetIndex(disk, directory / file_name(base_offset, ".index"), base_offset)
         self._times = TimeIndex(disk, directory / file_name(base_offset, ".timeindex"), base_offset)
         self._index_interval_bytes = index_interval_bytes
@@ -86,34 +87,47 @@ class Segment:
         directory: Path,
         base_offset: int,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
-        replay: Callable[[BatchHeader], None] | None = None,
+        durable_end: int = 0,
     ) -> tuple[Self, int]:
         """A segment after a crash: every whole batch is kept, a torn tail dropped, the indexes
         built anew. The segment, and the bytes that were dropped.
 
-        `replay` is told each batch that is kept.
+        What was durable before `durable_end` cannot be torn: if any of it is bad or missing,
+        nothing is dropped and CorruptBatch raised.
         """
         segment = cls(disk, directory, base_offset, index_interval_bytes)
         valid: list[Placed] = []
+        broken: CorruptBatch | None = None
         try:
             for placed in segment.batches():
                 segment._check(placed)
                 valid.append(placed)
-                if replay is not None:
-                    replay(placed.header)
-        except CorruptBatch:
-            pass
+        except CorruptBatch as found:
+            broken = found
         end = valid[-1].position + valid[-1].header.size if valid else 0
         dropped = segment.size - end
+        if broken is not None and segment.next_offset < durable_end:
+            raise CorruptBatch(
+                f"{segment.path.name} is damaged at {end}, offset {segment.next_offset}, which was"
+                f" durable: {broken}"
+            )
         if dropped:
-            segment._file.truncate(end)
+            segment._cut(end)
         segment._rebuild(iter(valid))
         segment._read_first_timestamp()
         return segment, dropped
 
     @property
-    def size(self) -> int:
-        return self._file.size
+    def _file(self) -> File:
+        if self._handle is None:
+            self._handle = self._disk.open(self.path)
+        return self._handle
+
+    def release(self) -> None:
+        """Hold no descriptors until the segment is used again. It must have been flushed."""
+        self._handle = None
+        self._offsets.release()
+        self._times.release()
 
     @property
     def index_bytes(self) -> int:
@@ -123,8 +137,9 @@ class Segment:
     def append(self, data: Buffer, header: BatchHeader) -> None:
         """Add a batch, stamped with its offset. Raise OSError, and nothing is added."""
         assert header.base_offset >= self.next_offset, (header.base_offset, self.next_offset)
-        position = self._file.size
+        position = self.size
         self._file.append(data)
+        self.size += len(data)
         if not position:
             self.first_timestamp = header.max_timestamp
         self._index(Placed(position, header))
@@ -182,7 +197,7 @@ class Segment:
         found = self.locate(offset)
         if found is None:
             return
-        self._file.truncate(found.position)
+        self._cut(found.position)
         self._offsets.truncate(found.header.base_offset)
         self._times.truncate(found.header.base_offset)
         self._settle()
@@ -215,6 +230,10 @@ class Segment:
         else:
             return self.size
         return max(end, near) if near > first.position else end
+
+    def _cut(self, size: int) -> None:
+        self._file.truncate(size)
+        self.size = size
 
     def _check(self, placed: Placed) -> None:
         data = self._file.read(placed.position, placed.header.size)
