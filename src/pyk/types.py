@@ -10,6 +10,11 @@ Uuid = NewType("Uuid", bytes)
 ZERO_UUID = Uuid(bytes(16))
 
 
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
 class HasDescriptor(Protocol):
     def fileno(self) -> int: ...
 

@@ -1,0 +1,399 @@
+"""What a log knows of its producers: enough to tell what repeats, skips, or is from the fenced.
+
+    data:    check         -> appended to the log -> update
+    markers: check_marker  -> appended to the log -> end_transaction
+
+- The checks change nothing, the updates refuse nothing. So the state is what the batches of the log
+  make it, the same on every replica, and truncation is `reset` or `load`, then replaying the rest.
+- A producer that nobody knows may start at any sequence: its records may have been deleted.
+- What an ended transaction wrote stays unstable until its marker is below the high watermark.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import insort
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
+from pyk.log.transactions import AbortedTransaction
+from pyk.types import Buffer
+from pyk.wire.batch import BatchHeader
+from pyk.wire.codec import read
+from pyk.wire.payloads.producer_snapshot import ProducerEntry, ProducerSnapshot
+from pyk.wire.prefixed import ControlType, encode_value
+
+BATCHES_KEPT: Final = 5
+"""As many as an idempotent producer may have in flight: any of them may come again."""
+
+EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
+
+NO_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_OFFSET: Final = -1
+NO_TIMESTAMP: Final = -1
+
+_INT16_MAX: Final = 2**15 - 1
+_INT32_MAX: Final = 2**31 - 1
+
+_SNAPSHOT_VERSION: Final = 1
+_SNAPSHOT_START = struct.Struct(">hI")
+_CRC_AT: Final = 2
+
+
+class DamagedSnapshot(Exception):
+    """The bytes are not a producer snapshot, or not all of one."""
+
+
+class Origin(Enum):
+    """Who appends, which says how much there is to check."""
+
+    CLIENT = auto()
+    COORDINATOR = auto()
+    """Offsets and markers: they have no sequences."""
+    REPLICATION = auto()
+    """The leader has checked it. What is in its log is not for a follower to refuse."""
+
+
+class AppendedBatch(NamedTuple):
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def base_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & _INT32_MAX
+
+    @property
+    def base_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(slots=True)
+class Producer:
+    producer_id: int
+    epoch: int = NO_EPOCH
+    coordinator_epoch: int = -1
+    """Of the coordinator that wrote the last marker."""
+    last_timestamp: int = NO_TIMESTAMP
+    current_txn_first_offset: int | None = None
+    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    """The latest of the epoch, oldest first."""
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    def enter(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+
+
+class Producers:
+    """The state of one log. Two are equal if they know the same."""
+
+    def __init__(self, expiration_ms: int = EXPIRATION_MS) -> None:
+        self.expiration_ms = expiration_ms
+        self._producers: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """First offsets of open transactions, in order, and whose they are."""
+        self._unreplicated: list[tuple[int, int]] = []
+        """First offsets, in order, and markers of transactions that ended above the high
+        watermark."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Producers):
+            return NotImplemented
+        return (
+            self._producers == other._producers
+            and self._open == other._open
+            and self._unreplicated == other._unreplicated
+        )
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[Producer]:
+        """The producers, to be read only."""
+        return iter(self._producers.values())
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._producers.get(producer_id)
+
+    def check(
+        self, header: BatchHeader, origin: Origin, transaction_version: int = 0
+    ) -> AppendedBatch | None:
+        """The batch that this one repeats, or None if it is to be appended. Raise KafkaError."""
+        if header.producer_id < 0 or origin is Origin.REPLICATION:
+            return None
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            producer = Producer(header.producer_id)
+        if origin is Origin.CLIENT and (repeated := _repeated(producer, header)) is not None:
+            return repeated
+        _check_epoch(producer, header)
+        if origin is Origin.CLIENT:
+            _check_sequence(producer, header, transaction_version)
+        if producer.current_txn_first_offset is not None and not header.is_transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has an open transaction and wrote outside of it",
+            )
+        return None
+
+    def check_marker(
+        self,
+        header: BatchHeader,
+        coordinator_epoch: int,
+        origin: Origin,
+        transaction_version: int,
+    ) -> None:
+        """Raise KafkaError if the marker is from a coordinator or for an epoch of the past."""
+        producer = self._producers.get(header.producer_id)
+        if producer is None or origin is Origin.REPLICATION:
+            return
+        _check_marker_epoch(producer, header, transaction_version)
+        if coordinator_epoch < producer.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {coordinator_epoch} for producer {header.producer_id} is "
+                f"older than {producer.coordinator_epoch}",
+            )
+
+    def update(self, header: BatchHeader) -> None:
+        """A batch of data is in the log. A control batch that was emptied by compaction, too."""
+        if header.producer_id < 0:
+            return
+        if header.is_control:
+            assert header.records_count == 0, "markers are for end_transaction"
+            return
+        producer = self._known(header.producer_id)
+        producer.enter(header.producer_epoch)
+        timestamp, delta = header.max_timestamp, header.last_offset_delta
+        batch = AppendedBatch(header.last_sequence, header.last_offset, delta, timestamp)
+        producer.batches.append(batch)
+        producer.last_timestamp = timestamp
+        if header.is_transactional and producer.current_txn_first_offset is None:
+            producer.current_txn_first_offset = header.base_offset
+            self._open[header.base_offset] = header.producer_id
+
+    def end_transaction(
+        self, header: BatchHeader, outcome: ControlType, coordinator_epoch: int
+    ) -> AbortedTransaction | None:
+        """A marker is in the log. What it aborted, if it did, is for the transaction index."""
+        producer = self._known(header.producer_id)
+        producer.enter(header.producer_epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        first_offset = producer.current_txn_first_offset
+        if first_offset is None:
+            return None
+        producer.current_txn_first_offset = None
+        del self._open[first_offset]
+        marker_offset = header.base_offset
+        insort(self._unreplicated, (first_offset, marker_offset))
+        if outcome is not ControlType.ABORT:
+            return None
+        stable = next(iter(self._open), marker_offset + 1)
+        return AbortedTransaction(header.producer_id, first_offset, marker_offset, stable)
+
+    @property
+    def first_undecided_offset(self) -> int | None:
+        """Where the earliest open transaction begins."""
+        return next(iter(self._open), None)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest transaction begins that is open, or whose marker may yet be lost."""
+        undecided = self.first_undecided_offset
+        if not self._unreplicated:
+            return undecided
+        unreplicated = self._unreplicated[0][0]
+        return unreplicated if undecided is None else min(unreplicated, undecided)
+
+    def on_high_watermark(self, offset: int) -> None:
+        """Everything before `offset` is committed, ends of transactions included."""
+        if self._unreplicated:
+            self._unreplicated = [ended for ended in self._unreplicated if ended[1] >= offset]
+
+    def expire(self, now_ms: int) -> list[int]:
+        """Forget, and return, the producers that wrote nothing for long and have nothing open."""
+        expired = [
+            producer.producer_id
+            for producer in self
+            if producer.current_txn_first_offset is None
+            and now_ms - producer.last_timestamp >= self.expiration_ms
+        ]
+        for producer_id in expired:
+            del self._producers[producer_id]
+        return expired
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._producers = {}
+        self._open = {}
+        self._unreplicated = []
+
+    def snapshot(self) -> bytes:
+        """The content of a `.snapshot` file. Of each producer's batches it has the last only, and
+        of ended transactions nothing."""
+        entries = [_entry(self._producers[producer_id]) for producer_id in sorted(self._producers)]
+        snapshot = ProducerSnapshot(crc=0, producer_entries=entries)
+        data = bytearray(encode_value(snapshot, _SNAPSHOT_VERSION))
+        struct.pack_into(">I", data, _CRC_AT, _crc(data))
+        return bytes(data)
+
+    def load(self, data: Buffer) -> None:
+        """Know what the snapshot says and nothing else. Raise DamagedSnapshot, changing nothing."""
+        producers: dict[int, Producer] = {}
+        transactions: dict[int, int] = {}
+        for entry in _read_entries(data):
+            producer = _producer(entry)
+            first_offset = producer.current_txn_first_offset
+            if producer.producer_id in producers or first_offset in transactions:
+                raise DamagedSnapshot(f"{entry} contradicts another entry")
+            producers[producer.producer_id] = producer
+            if first_offset is not None:
+                transactions[first_offset] = producer.producer_id
+        self._producers = producers
+        self._open = dict(sorted(transactions.items()))
+        self._unreplicated = []
+
+    def _known(self, producer_id: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(producer_id)
+        return producer
+
+
+def _repeated(producer: Producer, header: BatchHeader) -> AppendedBatch | None:
+    if header.producer_epoch != producer.epoch:
+        return None
+    sequences = (header.base_sequence, header.last_sequence)
+    for batch in producer.batches:
+        if (batch.base_sequence, batch.last_sequence) == sequences:
+            return batch
+    return None
+
+
+def _check_epoch(producer: Producer, header: BatchHeader) -> None:
+    # Not PRODUCER_FENCED: since Kafka 2.7 a producer may abort and go on (KIP-588).
+    if header.producer_epoch < producer.epoch:
+        raise _stale_epoch(producer, header)
+
+
+def _check_sequence(producer: Producer, header: BatchHeader, transaction_version: int) -> None:
+    if producer.epoch == NO_EPOCH:
+        if header.base_sequence != 0 and must_start_at_zero(header, transaction_version):
+            raise _out_of_order(header, 0)
+        return
+    expected = 0
+    if header.producer_epoch == producer.epoch:
+        expected = (producer.last_sequence + 1) & _INT32_MAX
+    if header.base_sequence != expected:
+        raise _out_of_order(header, expected)
+
+
+def _check_marker_epoch(producer: Producer, header: BatchHeader, transaction_version: int) -> None:
+    _check_epoch(producer, header)
+    if header.producer_epoch == producer.epoch and ends_with_a_new_epoch(transaction_version):
+        # With nothing left to end it is the same marker again, which does no harm (KAFKA-19999).
+        # And the last epoch has no greater one.
+        ends_something = producer.current_txn_first_offset is not None
+        if ends_something and header.producer_epoch != _INT16_MAX:
+            raise _stale_epoch(producer, header)
+
+
+def must_start_at_zero(header: BatchHeader, transaction_version: int) -> bool:
+    """KIP-890: since transactions v2 a producer whose state was lost begins a new epoch, so that
+    any other sequence of an unknown producer shows that records before it are missing."""
+    return transaction_version >= 2 and header.is_transactional
+
+
+def ends_with_a_new_epoch(transaction_version: int) -> bool:
+    """KIP-890: since transactions v2 a marker has a greater epoch than what it ends, so that one
+    that comes late cannot end the next transaction."""
+    return transaction_version >= 2
+
+
+def _stale_epoch(producer: Producer, header: BatchHeader) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {header.producer_id} came with epoch {header.producer_epoch} after "
+        f"{producer.epoch}",
+    )
+
+
+def _out_of_order(header: BatchHeader, expected: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} of epoch {header.producer_epoch} came with sequence "
+        f"{header.base_sequence} instead of {expected}",
+    )
+
+
+def _entry(producer: Producer) -> ProducerEntry:
+    first_offset = producer.current_txn_first_offset
+    return ProducerEntry(
+        producer_id=producer.producer_id,
+        epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_offset=producer.last_data_offset,
+        offset_delta=producer.batches[-1].offset_delta if producer.batches else 0,
+        timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_first_offset=NO_OFFSET if first_offset is None else first_offset,
+    )
+
+
+def _producer(entry: ProducerEntry) -> Producer:
+    first_offset = entry.current_txn_first_offset
+    producer = Producer(
+        entry.producer_id,
+        entry.epoch,
+        entry.coordinator_epoch,
+        entry.timestamp,
+        None if first_offset < 0 else first_offset,
+    )
+    if entry.last_offset >= 0:
+        # The timestamp may be that of a later marker: a snapshot has one for both.
+        sequence, delta = entry.last_sequence, entry.offset_delta
+        batch = AppendedBatch(sequence, entry.last_offset, delta, entry.timestamp)
+        producer.batches.append(batch)
+    return producer
+
+
+def _read_entries(data: Buffer) -> list[ProducerEntry]:
+    if len(data) < _SNAPSHOT_START.size:
+        raise DamagedSnapshot(f"{len(data)} bytes are too few for a snapshot")
+    version, crc = _SNAPSHOT_START.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise DamagedSnapshot(f"snapshots have no version {version}")
+    if crc != _crc(data):
+        raise DamagedSnapshot(f"the CRC is {crc:#010x}, of the bytes {_crc(data):#010x}")
+    try:
+        # A log may have more producers than a request may have objects.
+        snapshot, end = read(ProducerSnapshot, version, data, _CRC_AT, objects_max=len(data))
+    except ProtocolError as error:
+        raise DamagedSnapshot(str(error)) from None
+    if end != len(data):
+        raise DamagedSnapshot(f"{len(data) - end} bytes follow the snapshot")
+    return snapshot.producer_entries
+
+
+def _crc(data: Buffer) -> int:
+    # The package looks up its own version when imported, which takes long.
+    from crc32c import crc32c
+
+    crc: int = crc32c(memoryview(data)[_SNAPSHOT_START.size :])
+    return crc
