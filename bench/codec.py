@@ -15,7 +15,7 @@ from kio.serial import entity_reader, entity_writer
 
 from bench.table import Row, microseconds
 from pyk.types import Records
-from pyk.wire.codec import OBJECTS_MAX, decode, decoder_of, encode, encoder_of
+from pyk.wire.codec import decode, decoder_of, encode, encoder_of
 from pyk.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -106,7 +106,7 @@ def decoding(what: str, api: str, version: int, request: Any) -> Row:
         "us",
         microseconds(
             {
-                "pyk": lambda: pyk_read(data, 0, len(data), OBJECTS_MAX),
+                "pyk": lambda: pyk_read(data),
                 "kio": lambda: kio_read(data, 0),
                 "kafka-python": lambda: kafka_python.decode(data),
             }

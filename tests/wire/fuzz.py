@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 from pyk.errors import ProtocolError
 from pyk.wire.batch import HEADER_BYTES, MAGIC, check_crc, iterate_batches
-from pyk.wire.codec import OBJECTS_MAX, decode, encode, read
+from pyk.wire.codec import decode, encode, read
 from pyk.wire.compression import Compression
 from pyk.wire.message import layout
+from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.records import Record, build_batch, read_records, skim_records
 from pyk.wire.request import read_header
 from pyk.wire.source import objects_min

@@ -7,12 +7,12 @@ import tracemalloc
 import pytest
 
 from pyk.errors import ProtocolError
-from pyk.wire.codec import OBJECTS_MAX, decode
+from pyk.wire.codec import decode, encode
 from pyk.wire.fields import array, int32, string
 from pyk.wire.message import message, struct
 from pyk.wire.messages.fetch import FetchRequest
 from pyk.wire.messages.metadata import MetadataRequest
-from pyk.wire.primitives import LENIENT_BYTES_MAX, STRING_BYTES_MAX, TAGS_MAX
+from pyk.wire.primitives import LENIENT_BYTES_MAX, OBJECTS_MAX, STRING_BYTES_MAX, TAGS_MAX
 from tests.wire.fuzz import densest, run, run_batches
 
 
@@ -53,8 +53,10 @@ def test_a_message_cut_anywhere_ends_early() -> None:
 
 
 def test_a_count_beyond_the_bytes_that_follow_is_refused() -> None:
-    refused(b"\x7f\xff\xff\xff" + bytes(50), "too many elements", version=0)
-    refused(varint(2**31 - 1) + bytes(50), "too many elements")
+    refused(b"\x7f\xff\xff\xff" + bytes(48), "ends before it should", version=0)
+    refused(b"\x7f\xff\xff\xff" + bytes(OBJECTS_MAX), "too many elements", version=0)
+    refused(varint(2**31 - 1) + b"\x01\x01\x00" * 20, "ends before it should")
+    refused(varint(2**31 - 1) + b"\x01\x01\x00" * OBJECTS_MAX, "too many elements")
     refused(varint(20) + b"\x01\x01\x00" * 18, "ends before it should")
     refused(b"\0\0\0\x05" + bytes(6 * 4), "ends before it should", version=0)
 
@@ -110,6 +112,18 @@ def test_unknown_tagged_fields_of_a_struct_without_any_are_held_to_the_same_rule
     refused(items(b"\x02\x05\x00\x05\x00"), "out of order")
     refused(items(b"\x01\x00\x70"), "longer")
     refused(items(bytes([TAGS_MAX + 1]) + bytes(2 * TAGS_MAX + 2)), "too many")
+
+
+def test_few_bytes_and_many_are_read_alike() -> None:
+    """Small frames go through quick code, large ones and views through careful code."""
+    order = Order(items=[Item(name="é", numbers=[1, 2])] * 3, note="ü", extra=4)
+    (data,) = encode(order, 1)
+    assert isinstance(data, bytes)
+    for given in (data, memoryview(data), bytearray(data), data + bytes(OBJECTS_MAX)):
+        assert decode(Order, 1, given) == order
+    odd = data.replace("é".encode(), b"\xff\xfe")
+    for given in (odd, memoryview(odd), odd + bytes(OBJECTS_MAX)):
+        assert decode(Order, 1, given).items[2].name == "\N{REPLACEMENT CHARACTER}" * 2
 
 
 def test_elements_have_a_budget_over_all_arrays() -> None:

@@ -13,7 +13,7 @@ from pyk.handlers.call import Call
 from pyk.handlers.table import ENDPOINTS, served
 from pyk.types import FileSlice
 from pyk.wire.apis import ApiKey
-from pyk.wire.codec import decode
+from pyk.wire.codec import read
 from pyk.wire.encoder import Chunks
 from pyk.wire.frames import FrameReader
 from pyk.wire.message import layout
@@ -53,7 +53,8 @@ async def respond(frame: bytes) -> Chunks:
         if key is not ApiKey.API_VERSIONS:
             raise ProtocolError(f"{key.name} v{version} is not served")
         return encode_response(key, 0, header.correlation_id, api_versions.unsupported(served()))
-    request: Any = decode(endpoint.request, version, memoryview(frame)[position:])
+    request: Any
+    request, _ = read(endpoint.request, version, frame, position)
     call = Call(version, header.client_id)
     try:
         response = await endpoint.handle(request, call, served())

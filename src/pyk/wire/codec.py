@@ -9,13 +9,9 @@ from pyk.types import Buffer
 from pyk.wire.decoder import Decoder, compile_decoder
 from pyk.wire.encoder import Chunks, Encoder, compile_encoder
 from pyk.wire.message import layout
+from pyk.wire.primitives import OBJECTS_MAX
 
 T = TypeVar("T")
-
-OBJECTS_MAX = 50_000
-"""How many objects one message may become: array elements, and the structs and arrays in them.
-Decoding that many takes some fifty milliseconds and six megabytes. A client that reads the metadata
-of a large cluster asks for more."""
 
 
 def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int = OBJECTS_MAX) -> T:
@@ -25,7 +21,7 @@ def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int 
     ignores them.
     """
     decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
-    message: T = decoder(buffer, 0, len(buffer), objects_max)[0]
+    message: T = decoder(buffer, 0, objects_max)[0]
     return message
 
 
@@ -39,7 +35,7 @@ def read(
 ) -> tuple[T, int]:
     """The message at `position`, and the position after it."""
     decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
-    return decoder(buffer, position, len(buffer), objects_max)
+    return decoder(buffer, position, objects_max)
 
 
 def encode(message: Any, version: int) -> Chunks:

@@ -13,14 +13,14 @@ The rules that make hostile bytes harmless:
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 from pyk.wire.fields import BYTES, RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
 from pyk.wire.primitives import (
     LENIENT_BYTES_MAX,
+    OBJECTS_MAX,
     TAGS_MAX,
     ends_early,
     read_compact_string,
@@ -31,17 +31,28 @@ from pyk.wire.primitives import (
     refuse_tags,
     skip_tags,
 )
-from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records, objects_min
+from pyk.wire.source import COPIED_BYTES_MAX, Source, bytes_min, has_records, objects_min
 
-Decoder: TypeAlias = Callable[[Any, int, int, int], tuple[Any, int]]
-"""(buffer, position, end, objects_max) to the message and the position after it."""
 
+class Decoder(Protocol):
+    """From a buffer to the message in it, and the position after that."""
+
+    def __call__(
+        self, buffer: Any, position: int = 0, budget: int = OBJECTS_MAX, /
+    ) -> tuple[Any, int]: ...
+
+
+UNROLLED_NESTING_MAX = 2
 ONE_BY_ONE_MAX = 3
 """Up to here a loop is faster than unpacking all elements of an array at once."""
 
 
 def compile_decoder(declared: type, version: int) -> Decoder:
-    """A decoder of bytes. Views are copied first, or where there are records, left to another."""
+    """A quick decoder, which leaves to a careful one what it is not made for.
+
+    Quick is for bytes, not views, so few of them that they cannot become more objects than the
+    budget allows, with strings that are UTF-8: for nearly every request there is.
+    """
     return _DecoderSource(declared, version).compile()
 
 
@@ -53,19 +64,20 @@ def source_of(declared: type, version: int) -> str:
 
 
 @cache
-def _view_decoder(declared: type, version: int) -> Decoder:
-    return _DecoderSource(declared, version, of_views=True).compile()
+def _careful_decoder(declared: type, version: int) -> Decoder:
+    return _DecoderSource(declared, version, careful=True).compile()
 
 
 class _DecoderSource:
     """Writes one decoder. Methods named for a thing return an expression for its value."""
 
-    def __init__(self, declared: type, version: int, *, of_views: bool = False) -> None:
+    def __init__(self, declared: type, version: int, *, careful: bool = False) -> None:
         self._declared = declared
         self._version = version
         self._flexible = layout(declared).flexible.covers(version)
         self._has_records = has_records(layout(declared))
-        self._of_views = of_views
+        self._careful = careful
+        self._nesting = 0
         self._run: list[tuple[str, str]] = []
         self.source = Source()
         self.source.use(
@@ -77,7 +89,7 @@ class _DecoderSource:
     def compile(self) -> Decoder:
         source = self.source
         label = f"{layout(self._declared).name} v{self._version}"
-        with source.block("def decode(buffer, position, end, budget):"):
+        with source.block(f"def decode(buffer, position=0, budget={OBJECTS_MAX}):"):
             self._settle_the_buffer()
             with source.block("try:"):
                 message = self._struct(self._declared)
@@ -85,21 +97,25 @@ class _DecoderSource:
                 source.line(f"message = {message}")
             with source.block("except (struct_error, IndexError):"):
                 source.line(f"ends_early({label!r})")
+            if not self._careful:
+                with source.block("except UnicodeDecodeError:"):
+                    source.line("return careful(buffer, start, budget)")
             source.line(f"if position > end: ends_early({label!r})")
             source.line("return message, position")
         decoder: Decoder = source.function("decode", f"decode {label}")
         return decoder
 
     def _settle_the_buffer(self) -> None:
-        """Bytes are read faster than views, but messages with records are not copied for that."""
         line = self.source.line
-        if self._of_views:
+        line("end = len(buffer)")
+        if self._careful:
             line("if type(buffer) is not memoryview: buffer = memoryview(buffer)")
-        elif self._has_records:
-            self.source.names["decode_view"] = partial(_decode_view, self._declared, self._version)
-            line("if type(buffer) is not bytes: return decode_view(buffer, position, end, budget)")
-        else:
-            line("if type(buffer) is not bytes: buffer = bytes(buffer)")
+            return
+        self.source.names["careful"] = partial(_decode_carefully, self._declared, self._version)
+        # Each object takes a byte or more, and may hold another that does not.
+        with self.source.block("if buffer.__class__ is not bytes or end > budget >> 1:"):
+            line("return careful(buffer, position, budget)")
+        line("start = position")
 
     # Runs of fixed-size values
 
@@ -125,17 +141,21 @@ class _DecoderSource:
         # One byte is by far the most frequent, and rides along with the fixed fields before it.
         name = self._fixed("B", hint)
         self._flush()
-        rest = f"{name}, position = read_uvarint(buffer, position, {name})"
         if not long:
-            self.source.line(f"if {name} > 127: {rest}")
+            self._rest_of_uvarint(name)
             return name
         with self.source.block(f"if {name} > 127:"):
             second = self.source.fresh(hint)
             self.source.line(f"{second} = buffer[position]")
             with self.source.block(f"if {second} < 128:"):
                 self.source.line(f"{name} += ({second} << 7) - 128; position += 1")
-            self.source.line(f"else: {rest}")
+            self.source.line(f"else: {name}, position = read_uvarint(buffer, position, {name})")
         return name
+
+    def _rest_of_uvarint(self, name: str) -> None:
+        self.source.line(
+            f"if {name} > 127: {name}, position = read_uvarint(buffer, position, {name})"
+        )
 
     # Structs and their tagged fields
 
@@ -192,6 +212,10 @@ class _DecoderSource:
 
     def _tagged(self, fields: list[Field]) -> dict[str, str]:
         source = self.source
+        if not fields and not self._run:
+            source.line("if not buffer[position]: position += 1")
+            source.line("else: position = skip_tags(buffer, position + 1, end, buffer[position])")
+            return {}
         count = self._fixed("B", "tags")
         self._flush()
         if not fields:
@@ -264,14 +288,18 @@ class _DecoderSource:
             size, start = source.fresh(f"{name}_size"), "position + 1"
             source.line(f"{size} = buffer[position]")
             step = size
-        with source.block(f"if 0 < {size} < 128:"):
+        short = f"0 < {size} < 128"
+        if nullable:
+            with source.block(f"if not {size}:"):
+                source.line(f"{value} = None; position = {start}")
+            short = f"{size} < 128"
+        with source.block(f"{'elif' if nullable else 'if'} {short}:"):
             source.line(f"{value} = buffer[{start}:position + {step}]{taken}")
             source.line(f"position += {step}")
-        with source.block(f"elif {size}:"):
-            source.line(f"{value}, position = read_compact_string(buffer, {start}, {size})")
+        if not nullable:
+            source.line(f"elif not {size}: refuse_null({name!r})")
         with source.block("else:"):
-            source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
-            source.line(f"position = {start}")
+            source.line(f"{value}, position = read_compact_string(buffer, {start}, {size})")
         return value
 
     def _sized(self, kind: Kind, name: str, nullable: bool, compact: bool) -> str:
@@ -287,7 +315,7 @@ class _DecoderSource:
         with source.block("else:"):
             source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
             given = "buffer"
-            if kind is RECORDS and not self._of_views:
+            if kind is RECORDS and not self._careful:
                 given = f"(buffer if {size} <= {COPIED_BYTES_MAX} else memoryview(buffer))"
             source.line(f"{value} = {given}[position:{stop}]{self._taken(kind)}")
             source.line(f"position = {stop}")
@@ -296,8 +324,8 @@ class _DecoderSource:
     def _taken(self, kind: Kind) -> str:
         """What makes a value of a slice of the buffer."""
         if kind is STRING:
-            return f"{'.tobytes()' * self._of_views}.decode('utf-8', 'replace')"
-        return ".tobytes()" if kind is BYTES and self._of_views else ""
+            return ".tobytes().decode('utf-8', 'replace')" if self._careful else ".decode()"
+        return ".tobytes()" if kind is BYTES and self._careful else ""
 
     def _nullable_struct(self, declared: type, name: str, tagged: bool) -> str:
         # What says null is a byte of -1, and in a tagged field, for no good reason, a varint of 0.
@@ -313,21 +341,54 @@ class _DecoderSource:
         return value
 
     def _array(self, element: Kind, name: str, nullable: bool, compact: bool) -> str:
+        value = self.source.fresh(name)
+        if not self._is_worth_unrolling(element) or not compact:
+            count, excess = self._length("i", f"{name}_array", compact)
+            self._any_count(element, name, value, count, excess, nullable)
+            return value
+        count = self._fixed("B", f"{name}_array_size")
+        self._flush()
+        with self.source.block(f"if {count} == 2:"):
+            self._nesting += 1
+            built = self._of(element, name, False, self._flexible)
+            self._flush()
+            self._nesting -= 1
+            self.source.line(f"{value} = [{built}]")
+        with self.source.block("else:"):
+            self._rest_of_uvarint(count)
+            self._any_count(element, name, value, count, 1, nullable)
+        return value
+
+    def _any_count(
+        self, element: Kind, name: str, value: str, count: str, excess: int, nullable: bool
+    ) -> None:
         source = self.source
-        count, excess = self._length("i", f"{name}_array", compact)
-        value = source.fresh(name)
         with source.block(f"if {count} > {excess}:"):
             if excess:
                 source.line(f"{count} -= 1")
-            each = objects_min(element, self._version)
-            source.line(f"budget -= {count}" + (f" * {each}" if each > 1 else ""))
-            source.line(f"if budget < 0: refuse_count({name!r})")
+            self._charge(element, name, count)
             self._elements(element, name, value, count)
         with source.block(f"elif {count} == {excess}:"):
             source.line(f"{value} = []")
         with source.block("else:"):
             source.line(f"{value} = None" if nullable else f"refuse_null({name!r})")
-        return value
+
+    def _is_worth_unrolling(self, element: Kind) -> bool:
+        """Whether a single element is read without a loop: in the messages that carry records,
+        which are most of a broker's traffic and mostly have one topic and one partition."""
+        return (
+            self._has_records
+            and not self._careful
+            and element.struct is not None
+            and self._nesting < UNROLLED_NESTING_MAX
+        )
+
+    def _charge(self, element: Kind, name: str, count: str) -> None:
+        """Take the objects that an array becomes from the budget."""
+        if self._careful or bytes_min(element, self._version, self._flexible) == 0:
+            each = objects_min(element, self._version)
+            self.source.line(f"budget -= {count}" + (f" * {each}" if each > 1 else ""))
+            self.source.line(f"if budget < 0: refuse_count({name!r})")
 
     def _elements(self, element: Kind, name: str, value: str, count: str) -> None:
         """Fill `value` with `count` elements: all at once where their bytes have a fixed shape."""
@@ -386,7 +447,7 @@ class _DecoderSource:
         return formats, variables, f"{of.name}({', '.join(arguments)})"
 
 
-def _decode_view(
-    declared: type, version: int, buffer: Any, position: int, end: int, budget: int
+def _decode_carefully(
+    declared: type, version: int, buffer: Any, position: int, budget: int
 ) -> tuple[Any, int]:
-    return _view_decoder(declared, version)(buffer, position, end, budget)
+    return _careful_decoder(declared, version)(buffer, position, budget)

@@ -6,6 +6,10 @@ from typing import Any, NoReturn
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 
+OBJECTS_MAX = 50_000
+"""How many objects one message may become: array elements, and the structs and arrays in them.
+Decoding that many takes some fifty milliseconds and six megabytes. A client that reads the metadata
+of a large cluster asks for more."""
 TAGS_MAX = 32
 STRING_BYTES_MAX = 32_767
 LENIENT_BYTES_MAX = STRING_BYTES_MAX // 3

@@ -7,10 +7,11 @@ from typing import Any
 from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
-from pyk.wire.codec import OBJECTS_MAX, decode, encode, read
+from pyk.wire.codec import decode, encode, read
 from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
+from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.source import packed
 
 HEADER_BYTES_MAX = 36_864

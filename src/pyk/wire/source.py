@@ -99,3 +99,16 @@ def objects_min(kind: Kind, version: int) -> int:
         and (field.kind.element is not None or field.kind.struct is not None)
         and field.tag is None
     )
+
+
+def bytes_min(kind: Kind, version: int, flexible: bool) -> int:
+    """The fewest bytes that a value takes on the wire."""
+    if kind.format:
+        return kind.size
+    if kind.struct is None:
+        return 1
+    return flexible + sum(
+        bytes_min(field.kind, version, flexible)
+        for field in layout(kind.struct).fields
+        if field.versions.covers(version) and field.tag is None
+    )
