@@ -113,15 +113,22 @@ def frames(seed: int) -> Iterator[tuple[type, int, bytes]]:
                 yield MESSAGES[name], version, bytes(data)
 
 
-def try_one(declared: type, version: int, data: bytes, tally: Tally) -> None:
-    tally.frames += 1
+def timed_read(declared: type, version: int, data: bytes) -> tuple[object | None, float]:
+    """The message, or None where it was refused, and the seconds."""
     message: object = None
     began = time.perf_counter()
-    try:
+    with suppress(ProtocolError):
         message, _ = read(declared, version, data)
-    except ProtocolError:
-        tally.refused += 1
-    took = time.perf_counter() - began
+    return message, time.perf_counter() - began
+
+
+def try_one(declared: type, version: int, data: bytes, tally: Tally) -> None:
+    tally.frames += 1
+    message, took = timed_read(declared, version, data)
+    tally.refused += message is None
+    if took > tally.worst_seconds:
+        # Once more, and again: the time of a frame is not that of whatever else ran meanwhile.
+        took = min(timed_read(declared, version, data)[1] for _ in range(5))
     if took > tally.worst_seconds:
         tally.worst_seconds, tally.worst = took, f"{declared.__name__} v{version}"
         tally.worst_frame_bytes = len(data)
