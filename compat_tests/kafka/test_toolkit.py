@@ -8,12 +8,10 @@ import struct
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from compat_tests.kafka import jars, schemas
 from compat_tests.kafka.oracle import Compression, Decode, Encode, Oracle, OracleDied, OracleError
 from compat_tests.kafka.oracle import Record as R
 from compat_tests.kafka.schemas import Field, Schema, Versions
@@ -34,20 +32,6 @@ RECORDS = (
     R(offset=8, timestamp=999, key=None, value=b""),
     R(offset=12, timestamp=1001, key=b"", value=None),
 )
-
-
-@pytest.fixture(scope="module")
-def known() -> dict[str, Schema]:
-    try:
-        return schemas.load()
-    except jars.Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def oracle(known: dict[str, Schema]) -> Iterator[Oracle]:
-    with Oracle() as oracle:
-        yield oracle
 
 
 def test_every_schema_is_read(known: dict[str, Schema]) -> None:

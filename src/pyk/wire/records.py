@@ -179,7 +179,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
                 n += (high << 7) - 0x80
                 at += 2
             else:
-                n, at = _varlong(data, at)
+                n, at = _varint(data, at, 64)
             timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
             if not _INT64_MIN <= timestamp <= _INT64_MAX:
                 raise CorruptBatch(f"a timestamp of {timestamp}")
@@ -236,7 +236,7 @@ def _skim(data: bytes, records_count: int) -> Iterator[tuple[int, int, int, int]
                 timestamp += (high << 7) - 0x80
                 at += 2
             else:
-                timestamp, at = _varlong(data, at)
+                timestamp, at = _varint(data, at, 64)
             if (offset := data[at]) < 0x80:
                 at += 1
             elif (high := data[at + 1]) < 0x80:
@@ -330,33 +330,18 @@ def _size(data: bytes, at: int) -> tuple[int, int]:
     return n >> 1, at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The zigzag of 32 bits at `at`, not yet unfolded, and where it ends."""
+def _varint(data: bytes, at: int, bits: int = 32) -> tuple[int, int]:
+    """The zigzag of so many bits at `at`, not yet unfolded, and where it ends."""
     n = shift = 0
     while (byte := data[at]) > 0x7F:
         n |= (byte & 0x7F) << shift
         shift += 7
         at += 1
-        if shift > 28:
-            raise CorruptBatch("a varint of more than 5 bytes")
+        if shift >= bits:
+            raise CorruptBatch(f"a varint of more than {-(-bits // 7)} bytes")
     n |= byte << shift
-    if n >> 32:
-        raise CorruptBatch("a varint of more than 32 bits")
-    return n, at + 1
-
-
-def _varlong(data: bytes, at: int) -> tuple[int, int]:
-    """As `_varint`, of 64 bits."""
-    n = shift = 0
-    while (byte := data[at]) > 0x7F:
-        n |= (byte & 0x7F) << shift
-        shift += 7
-        at += 1
-        if shift > 63:
-            raise CorruptBatch("a varlong of more than 10 bytes")
-    n |= byte << shift
-    if n >> 64:
-        raise CorruptBatch("a varlong of more than 64 bits")
+    if n >> bits:
+        raise CorruptBatch(f"a varint of more than {bits} bits")
     return n, at + 1
 
 
