@@ -314,10 +314,13 @@ class _DecoderSource:
                 source.line(f"{value}, position = read_string(buffer, position, {size})")
         with source.block("else:"):
             source.line(f"{stop} = position + {size}" + (f" - {excess}" if excess else ""))
-            given = "buffer"
-            if kind is RECORDS and not self._careful:
-                given = f"(buffer if {size} <= {COPIED_BYTES_MAX} else memoryview(buffer))"
-            source.line(f"{value} = {given}[position:{stop}]{self._taken(kind)}")
+            taken = f"buffer[position:{stop}]{self._taken(kind)}"
+            if kind is RECORDS:
+                # A view of a few bytes takes more time and memory than the bytes do.
+                small = f"bytes(buffer[position:{stop}])" if self._careful else taken
+                view = "buffer" if self._careful else "memoryview(buffer)"
+                taken = f"{small} if {size} <= {COPIED_BYTES_MAX} else {view}[position:{stop}]"
+            source.line(f"{value} = {taken}")
             source.line(f"position = {stop}")
         return value
 
