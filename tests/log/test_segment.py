@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -238,10 +238,8 @@ def test_opening_what_needs_recovery_says_so(segment: Segment, tmp_path: Path) -
 class SegmentAgainstAList(RuleBasedStateMachine):
     """Whatever is done to a segment, it is a list of batches."""
 
-    @initialize(directory=st.builds(lambda: None))
-    def begin(self, directory: None) -> None:
-        import tempfile
-
+    @initialize()
+    def begin(self) -> None:
         self._home = tempfile.TemporaryDirectory()
         self.segment = Segment(DISK, Path(self._home.name), 7, TINY)
         self.model: list[tuple[BatchHeader, list[Record]]] = []
@@ -285,12 +283,15 @@ class SegmentAgainstAList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 320), offset=st.integers(0, 150))
     def find(self, timestamp: int, offset: int) -> None:
-        records: list[Any] = [record for _, records in self.model for record in records]
         expected = next(
-            ((r.timestamp, r.offset) for r in records if r.timestamp >= timestamp <= r.timestamp
-             and r.offset >= offset),
+            (
+                (record.timestamp, record.offset)
+                for _, records in self.model
+                for record in records
+                if record.timestamp >= timestamp and record.offset >= offset
+            ),
             None,
-        )  # fmt: skip
+        )
         assert self.segment.find_timestamp(timestamp, offset) == expected
 
     @invariant()

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
-from pyk.wire.batch import BatchHeader
+from pyk.wire.batch import BatchHeader, load_crc32c
 from pyk.wire.codec import read
 from pyk.wire.payloads.producer_snapshot import ProducerEntry, ProducerSnapshot
 from pyk.wire.prefixed import ControlType, encode_value
@@ -392,8 +392,4 @@ def _read_entries(data: Buffer) -> list[ProducerEntry]:
 
 
 def _crc(data: Buffer) -> int:
-    # The package looks up its own version when imported, which takes long.
-    from crc32c import crc32c
-
-    crc: int = crc32c(memoryview(data)[_SNAPSHOT_START.size :])
-    return crc
+    return load_crc32c()(memoryview(data)[_SNAPSHOT_START.size :])

@@ -167,7 +167,7 @@ def encode_batch(
         base_sequence,
         records_count,
     )
-    crc32c = _crc32c()
+    crc32c = load_crc32c()
     crc = crc32c(payload, crc32c(after_crc))
     batch_length = _BATCH_LENGTH_MIN + len(payload)
     before_crc = _BEFORE_CRC.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc)
@@ -223,7 +223,7 @@ def iterate_batches(
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptBatch unless the bytes of the batch are those that its CRC was taken of."""
     covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
-    crc = _crc32c()(covered)
+    crc = load_crc32c()(covered)
     if crc != header.crc:
         raise CorruptBatch(f"the CRC of the batch is {header.crc:#010x}, of its bytes {crc:#010x}")
 
@@ -243,7 +243,7 @@ def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp: 
     struct.pack_into(">h", buffer, position + _ATTRIBUTES_AT, attributes)
     struct.pack_into(">q", buffer, position + _MAX_TIMESTAMP_AT, timestamp)
     covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
-    struct.pack_into(">I", buffer, position + _CRC_AT, _crc32c()(covered))
+    struct.pack_into(">I", buffer, position + _CRC_AT, load_crc32c()(covered))
 
 
 def _check_start(buffer: Buffer, position: int) -> None:
@@ -273,8 +273,9 @@ def _torn(buffer: Buffer, position: int) -> CorruptBatch:
 
 
 @cache
-def _crc32c() -> Callable[..., int]:
-    # The package looks up its own version when imported, which takes longer than all of wire.
+def load_crc32c() -> Callable[..., int]:
+    """The function, imported when it is first needed: its package looks up its own version, which
+    takes longer than all of wire."""
     from crc32c import crc32c
 
     return crc32c

@@ -15,9 +15,10 @@ T = TypeVar("T")
 
 
 def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int = OBJECTS_MAX) -> T:
-    """The message at the start of `buffer`. Its records fields are views of the buffer.
+    """The message at the start of `buffer`. Its records fields are views of the buffer, or copies
+    if they are small.
 
-    Buffer that are not such a message are a ProtocolError. Buffer after it are ignored, as Kafka
+    Bytes that are not such a message are a ProtocolError. Bytes after it are ignored, as Kafka
     ignores them.
     """
     decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)

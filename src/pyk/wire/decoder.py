@@ -161,13 +161,17 @@ class _DecoderSource:
 
     def _struct(self, declared: type) -> str:
         """Read all fields. The expression that builds the struct; a run may still be open."""
-        of = layout(declared)
-        fields = [f for f in of.fields if f.versions.covers(self._version)]
+        fields = [f for f in layout(declared).fields if f.versions.covers(self._version)]
         body = [f for f in fields if f.tag is None]
         usual = self._usual_tail(body)
         head, tail = body[: len(body) - len(usual)], body[len(body) - len(usual) :]
         values = {f.name: self._value(f) for f in head}
         values |= self._tail(tail, [f for f in fields if f.tag is not None], usual)
+        return self._built(declared, values)
+
+    def _built(self, declared: type, values: dict[str, str]) -> str:
+        """The expression that builds a struct of these values, and defaults for the others."""
+        of = layout(declared)
         arguments = [
             values.get(f.name) or self.source.constant(f.name, f.default) for f in of.fields
         ]
@@ -225,9 +229,7 @@ class _DecoderSource:
         for field in fields:
             source.line(f"{values[field.name]} = {source.constant(field.name, field.default)}")
         with source.block(f"if {count}:"):
-            source.line(
-                f"if {count} > 127: {count}, position = read_uvarint(buffer, position, {count})"
-            )
+            self._rest_of_uvarint(count)
             source.line(f"if {count} > {TAGS_MAX}: refuse_tags()")
             last, stop = source.fresh("last_tag"), source.fresh("stop")
             source.line(f"{last} = -1")
@@ -434,20 +436,14 @@ class _DecoderSource:
             return element.format, ["element"], "element"
         if element.struct is None:
             return None
-        of = layout(element.struct)
-        present = [f for f in of.fields if f.versions.covers(self._version) and f.tag is None]
+        fields = layout(element.struct).fields
+        present = [f for f in fields if f.versions.covers(self._version) and f.tag is None]
         if not present or not all(f.kind.format for f in present):
             return None
         names = {f.name: f"{f.name}_" for f in present}
-        arguments = [
-            names.get(f.name) or self.source.constant(f.name, f.default) for f in of.fields
-        ]
-        while of.fields[len(arguments) - 1].name not in names:
-            arguments.pop()
-        self.source.names[of.name] = element.struct
         formats = "".join(f.kind.format for f in present) + ("B" if self._flexible else "")
         variables = [*names.values(), *(["no_tags"] if self._flexible else [])]
-        return formats, variables, f"{of.name}({', '.join(arguments)})"
+        return formats, variables, self._built(element.struct, names)
 
 
 def _decode_carefully(

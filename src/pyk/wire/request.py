@@ -7,7 +7,7 @@ from typing import Any
 from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
-from pyk.wire.codec import decode, encode, read
+from pyk.wire.codec import encode, read
 from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
@@ -28,7 +28,7 @@ def read_header(frame: Buffer) -> tuple[RequestHeader, int]:
     number, version = packed("hh").unpack_from(frame)
     key = api_key(number)
     flexible = layout(request_type(key)).flexible.covers(version)
-    return read(RequestHeader, 2 if flexible else 1, frame[:HEADER_BYTES_MAX])
+    return read(RequestHeader, 2 if flexible else 1, _head(frame))
 
 
 def api_key(number: int) -> ApiKey:
@@ -63,11 +63,10 @@ def decode_response(
     key: ApiKey, version: int, frame: Buffer, *, objects_max: int = OBJECTS_MAX
 ) -> tuple[int, Any]:
     """The correlation id and the response. Its records are views of the frame."""
-    header, position = read(
-        ResponseHeader, response_header_version(key, version), frame[:HEADER_BYTES_MAX]
-    )
-    body = memoryview(frame)[position:]
-    return header.correlation_id, decode(response_type(key), version, body, objects_max=objects_max)
+    header, position = read(ResponseHeader, response_header_version(key, version), _head(frame))
+    response: Any
+    response, _ = read(response_type(key), version, frame, position, objects_max=objects_max)
+    return header.correlation_id, response
 
 
 def response_header_version(key: ApiKey, version: int) -> int:
@@ -75,6 +74,11 @@ def response_header_version(key: ApiKey, version: int) -> int:
     if key is ApiKey.API_VERSIONS:
         return 0
     return 1 if layout(response_type(key)).flexible.covers(version) else 0
+
+
+def _head(frame: Buffer) -> Buffer:
+    """As much of a frame as a header may take, without a copy of it."""
+    return frame if len(frame) <= HEADER_BYTES_MAX else memoryview(frame)[:HEADER_BYTES_MAX]
 
 
 def framed(*parts: Chunks) -> Chunks:
