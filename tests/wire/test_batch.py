@@ -13,12 +13,14 @@ from pyk.wire.batch import (
     HEADER_BYTES,
     BatchHeader,
     TimestampType,
+    UnknownCompression,
     UnsupportedMagic,
     check_crc,
     iterate_batches,
     peek_header,
     read_header,
     stamp_append_time,
+    stamp_create_time,
     stamp_offset,
 )
 from pyk.wire.compression import Compression, CorruptBatch
@@ -111,7 +113,7 @@ def test_each_flag_has_its_bit() -> None:
 
 @pytest.mark.parametrize("attributes", [5, 6, 7])
 def test_an_unknown_compression_is_corrupt(attributes: int) -> None:
-    with pytest.raises(CorruptBatch, match=f"unknown compression {attributes}"):
+    with pytest.raises(UnknownCompression, match=f"unknown compression {attributes}"):
         header_of(attributes=attributes)
 
 
@@ -226,6 +228,18 @@ def test_the_append_time_is_stamped_and_the_crc_renewed() -> None:
     stamp_append_time(memoryview(data), 6, timestamp=987_654)
     header = read_header(data, 6)
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert header.max_timestamp == 987_654
+    assert header.base_timestamp == 1_000
+    assert header.compression is Compression.SNAPPY
+    assert header.is_transactional
+    check_crc(data, 6, header)
+
+
+def test_the_create_time_is_stamped_and_the_crc_renewed() -> None:
+    data = bytearray(b"before") + batch(attributes=0b001_1010)
+    stamp_create_time(memoryview(data), 6, max_timestamp=987_654)
+    header = read_header(data, 6)
+    assert header.timestamp_type is TimestampType.CREATE_TIME
     assert header.max_timestamp == 987_654
     assert header.base_timestamp == 1_000
     assert header.compression is Compression.SNAPPY

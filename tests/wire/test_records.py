@@ -20,7 +20,15 @@ from pyk.wire.batch import (
     stamp_offset,
 )
 from pyk.wire.compression import BatchTooLarge, Compression, CorruptBatch, compress
-from pyk.wire.records import HEADERS_MAX, Record, build_batch, read_records, skim_records
+from pyk.wire.records import (
+    BATCH_HEADERS_MAX,
+    HEADERS_MAX,
+    Record,
+    build_batch,
+    read_records,
+    recompress_batch,
+    skim_records,
+)
 
 INT64_MAX = 2**63 - 1
 NOW = 1_700_000_000_000
@@ -158,6 +166,51 @@ def test_a_batch_can_be_built_with_append_time() -> None:
     assert list(read_records(batch)) == records
 
 
+@compressions
+@pytest.mark.parametrize("before", Compression)
+def test_recompression_changes_nothing_else(before: Compression, compression: Compression) -> None:
+    records = [Record(7, NOW, b"key", None, (("h", b""),)), Record(9, NOW - 5, None, b"v" * 99)]
+    data = b"before" + build_batch(
+        records,
+        base_offset=5,
+        last_offset=11,
+        compression=before,
+        timestamp_type=TimestampType.CREATE_TIME,
+        max_timestamp=NOW + 1,
+        partition_leader_epoch=3,
+        producer_id=42,
+        producer_epoch=2,
+        base_sequence=70,
+        is_transactional=True,
+        is_control=True,
+    )
+    header = read_header(data, 6)
+    batch = recompress_batch(data, 6, header, compression)
+    after = read_header(batch)
+    check_crc(batch, 0, after)
+    assert list(read_records(batch)) == records
+    assert after.compression is compression
+    if after.compression is before:
+        assert batch == data[6:]
+    for name in set(header.__struct_fields__) - {"batch_length", "crc", "attributes"}:
+        assert getattr(after, name) == getattr(header, name)
+    assert (after.is_transactional, after.is_control) == (True, True)
+
+
+def test_recompression_forgets_a_delete_horizon() -> None:
+    records = [Record(0, NOW, b"key", None)]
+    batch = build_batch(records, delete_horizon=NOW + 86_400_000)
+    recompressed = recompress_batch(batch, 0, read_header(batch), Compression.GZIP)
+    assert not read_header(recompressed).has_delete_horizon
+    assert list(read_records(recompressed)) == records
+
+
+def test_recompression_inflates_only_to_its_bound() -> None:
+    batch = build_batch([Record(0, NOW, None, bytes(10_000))], compression=Compression.GZIP)
+    with pytest.raises(BatchTooLarge):
+        recompress_batch(batch, 0, read_header(batch), Compression.NONE, bytes_max=10_000)
+
+
 def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
     """KIP-534. Timestamps count from it, so they stay what they were."""
     records = [Record(3, NOW, b"key", None), Record(7, NOW + 9, b"other", None)]
@@ -281,6 +334,20 @@ def test_a_record_has_headers_up_to_a_limit() -> None:
     (found,) = read_records(record(HEADERS_MAX))
     assert found.headers == (("", None),) * HEADERS_MAX
     assert_corrupt(record(HEADERS_MAX + 1), f"{HEADERS_MAX + 1} headers")
+
+
+def test_the_records_of_a_batch_have_headers_up_to_a_limit() -> None:
+    def batch(records_count: int) -> bytes:
+        headers = zigzag(HEADERS_MAX) + b"\x00\x01" * HEADERS_MAX
+        records = (
+            sized(b"\x00\x00" + zigzag(number) + b"\x01\x01" + headers)
+            for number in range(records_count)
+        )
+        return batch_of(b"".join(records), records_count=records_count)
+
+    allowed = BATCH_HEADERS_MAX // HEADERS_MAX
+    assert len(list(skim_records(batch(allowed)))) == allowed
+    assert_corrupt(batch(allowed + 1), "headers in a batch")
 
 
 @pytest.mark.parametrize("length", [-7, -1, 0, 5, 7, 100, 2**31 - 1])

@@ -38,10 +38,10 @@ _LENGTH_OVERHEAD: Final = 12
 """What `batch_length` does not count: the base offset and itself."""
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - _LENGTH_OVERHEAD
 
-_COMPRESSION_MASK: Final = 0b111
+COMPRESSION_MASK: Final = 0b111
 _COMPRESSION_MAX: Final = 4
 _LOG_APPEND_TIME: Final = 1 << 3
-_TRANSACTIONAL: Final = 1 << 4
+TRANSACTIONAL: Final = 1 << 4
 _CONTROL: Final = 1 << 5
 _DELETE_HORIZON: Final = 1 << 6
 
@@ -55,6 +55,10 @@ class UnsupportedMagic(CorruptBatch):
     def __init__(self, magic: int) -> None:
         super().__init__(f"message format {magic} is no longer supported")
         self.magic = magic
+
+
+class UnknownCompression(CorruptBatch):
+    """A batch compressed by a codec that has not been invented yet."""
 
 
 class TimestampType(IntEnum):
@@ -104,7 +108,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def compression(self) -> Compression:
-        return _COMPRESSIONS[self.attributes & _COMPRESSION_MASK]
+        return _COMPRESSIONS[self.attributes & COMPRESSION_MASK]
 
     @property
     def timestamp_type(self) -> TimestampType:
@@ -114,7 +118,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL != 0
+        return self.attributes & TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
@@ -136,7 +140,7 @@ def encode_attributes(
     return (
         compression
         | timestamp_type * _LOG_APPEND_TIME
-        | is_transactional * _TRANSACTIONAL
+        | is_transactional * TRANSACTIONAL
         | is_control * _CONTROL
         | has_delete_horizon * _DELETE_HORIZON
     )
@@ -192,9 +196,17 @@ def peek_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if header.magic != MAGIC or header.batch_length < _BATCH_LENGTH_MIN:
         _check_magic(header.magic)
         _check_length(header.batch_length)
-    if header.attributes & _COMPRESSION_MASK > _COMPRESSION_MAX:
-        raise CorruptBatch(f"unknown compression {header.attributes & _COMPRESSION_MASK}")
+    if header.attributes & COMPRESSION_MASK > _COMPRESSION_MAX:
+        raise UnknownCompression(f"unknown compression {header.attributes & COMPRESSION_MASK}")
     return header
+
+
+def peek_attributes(buffer: Buffer) -> int:
+    """The attributes of the first batch, before anything of it is known to be right: 0 if there is
+    not so much of it."""
+    if len(buffer) < _ATTRIBUTES_AT + 2:
+        return 0
+    return int.from_bytes(buffer[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2], "big")
 
 
 def iterate_batches(
@@ -239,9 +251,24 @@ def stamp_offset(
 def stamp_append_time(buffer: bytearray | memoryview, position: int, timestamp: int) -> None:
     """Make `timestamp` (ms) the time of every record of the batch, and renew its CRC."""
     header = read_header(buffer, position)
-    attributes = header.attributes | _LOG_APPEND_TIME
+    _stamp_time(buffer, position, header, header.attributes | _LOG_APPEND_TIME, timestamp)
+
+
+def stamp_create_time(buffer: bytearray | memoryview, position: int, max_timestamp: int) -> None:
+    """Leave the records their own times, the latest of which is given, and renew the CRC."""
+    header = read_header(buffer, position)
+    _stamp_time(buffer, position, header, header.attributes & ~_LOG_APPEND_TIME, max_timestamp)
+
+
+def _stamp_time(
+    buffer: bytearray | memoryview,
+    position: int,
+    header: BatchHeader,
+    attributes: int,
+    max_timestamp: int,
+) -> None:
     struct.pack_into(">h", buffer, position + _ATTRIBUTES_AT, attributes)
-    struct.pack_into(">q", buffer, position + _MAX_TIMESTAMP_AT, timestamp)
+    struct.pack_into(">q", buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
     covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
     struct.pack_into(">I", buffer, position + _CRC_AT, load_crc32c()(covered))
 

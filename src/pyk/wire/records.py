@@ -34,10 +34,16 @@ HEADERS_MAX: Final = 2**16
 """How many headers a record may have. Kafka has no limit, but two bytes are enough for one, and
 sixteen kilobytes inflate to millions."""
 
+BATCH_HEADERS_MAX: Final = 2**18
+"""How many the records of a batch may have together: two kilobytes inflate to eight million, which
+take a second to read."""
+
+RECORD_BYTES_MIN: Final = 7
+"""What a record takes without key, value and headers."""
+
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 """In the order they were sent. Keys repeat."""
 
-_RECORD_BYTES_MIN: Final = 7
 _HEADER_BYTES_MIN: Final = 2
 _NULL: Final = b"\x01"
 _NO_TIMESTAMP: Final = -1
@@ -72,7 +78,7 @@ def read_records(
     """
     if header is None:
         header = read_header(buffer, position)
-    return _decode(_payload(buffer, position, header, bytes_max), header)
+    return _decode(take_payload(buffer, position, header, bytes_max), header)
 
 
 def skim_records(
@@ -89,7 +95,7 @@ def skim_records(
     """
     if header is None:
         header = read_header(buffer, position)
-    return _skim(_payload(buffer, position, header, bytes_max), header.records_count)
+    return _skim(take_payload(buffer, position, header, bytes_max), header.records_count)
 
 
 def build_batch(
@@ -147,13 +153,52 @@ def build_batch(
     )
 
 
-def _payload(buffer: Buffer, position: int, header: BatchHeader, bytes_max: int) -> bytes:
+def recompress_batch(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    compression: Compression,
+    compression_level: int | None = None,
+    *,
+    bytes_max: int = RECORDS_BYTES_MAX,
+) -> bytes:
+    """The batch at `position` with its records compressed otherwise. Raise CorruptBatch.
+
+    The records stay as they are, and so does the header: but for a delete horizon, which is for
+    the cleaner of a log to give, and for bits that mean nothing.
+    """
+    payload = take_payload(buffer, position, header, bytes_max)
+    attributes = encode_attributes(
+        compression,
+        header.timestamp_type,
+        is_transactional=header.is_transactional,
+        is_control=header.is_control,
+        has_delete_horizon=False,
+    )
+    return encode_batch(
+        compress(compression, payload, compression_level),
+        base_offset=header.base_offset,
+        partition_leader_epoch=header.partition_leader_epoch,
+        attributes=attributes,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        records_count=header.records_count,
+    )
+
+
+def take_payload(buffer: Buffer, position: int, header: BatchHeader, bytes_max: int) -> bytes:
+    """The encoded records of the batch at `position`, inflated to `bytes_max` at most. Raise
+    CorruptBatch."""
     stored = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
     if header.compression is Compression.NONE or not (stored or header.records_count):
         payload = bytes(stored)
     else:
         payload = decompress(header.compression, stored, bytes_max)
-    if not 0 <= header.records_count <= len(payload) // _RECORD_BYTES_MIN:
+    if not 0 <= header.records_count <= len(payload) // RECORD_BYTES_MIN:
         raise CorruptBatch(f"{header.records_count} records in {len(payload)} bytes")
     return payload
 
@@ -161,7 +206,7 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, bytes_max: int)
 def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    at = 0
+    at, headers_left = 0, BATCH_HEADERS_MAX
     try:
         for _ in range(header.records_count):
             if (n := data[at]) < 0x80:
@@ -170,7 +215,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
                 n += (high << 7) - 0x80
                 at += 2
             else:
-                n, at = _varint(data, at)
+                n, at = read_varint(data, at)
             end = at + (n >> 1) if not n & 1 else -1
             at += 1  # The attributes of a record mean nothing yet.
             if (n := data[at]) < 0x80:
@@ -179,7 +224,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
                 n += (high << 7) - 0x80
                 at += 2
             else:
-                n, at = _varint(data, at, 64)
+                n, at = read_varint(data, at, 64)
             timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
             if not _INT64_MIN <= timestamp <= _INT64_MAX:
                 raise CorruptBatch(f"a timestamp of {timestamp}")
@@ -189,7 +234,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
                 n += (high << 7) - 0x80
                 at += 2
             else:
-                n, at = _varint(data, at)
+                n, at = read_varint(data, at)
             offset = base_offset + (n >> 1 ^ -(n & 1))
             if (n := data[at]) & 0x81:
                 key, at = _read_nullable(data, at)
@@ -204,6 +249,9 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
             headers: Headers = ()
             if data[at]:
                 headers, at = _read_headers(data, at, end)
+                headers_left -= len(headers)
+                if headers_left < 0:
+                    raise _too_many_headers()
             else:
                 at += 1
             if at != end:
@@ -218,7 +266,7 @@ def _decode(data: bytes, header: BatchHeader) -> Iterator[Record]:
 
 
 def _skim(data: bytes, records_count: int) -> Iterator[tuple[int, int, int, int]]:
-    at = 0
+    at, headers_left = 0, BATCH_HEADERS_MAX
     try:
         for _ in range(records_count):
             if (n := data[at]) < 0x80:
@@ -227,7 +275,7 @@ def _skim(data: bytes, records_count: int) -> Iterator[tuple[int, int, int, int]
                 n += (high << 7) - 0x80
                 at += 2
             else:
-                n, at = _varint(data, at)
+                n, at = read_varint(data, at)
             end = at + (n >> 1) if not n & 1 else -1
             at += 1
             if (timestamp := data[at]) < 0x80:
@@ -236,16 +284,16 @@ def _skim(data: bytes, records_count: int) -> Iterator[tuple[int, int, int, int]
                 timestamp += (high << 7) - 0x80
                 at += 2
             else:
-                timestamp, at = _varint(data, at, 64)
+                timestamp, at = read_varint(data, at, 64)
             if (offset := data[at]) < 0x80:
                 at += 1
             elif (high := data[at + 1]) < 0x80:
                 offset += (high << 7) - 0x80
                 at += 2
             else:
-                offset, at = _varint(data, at)
+                offset, at = read_varint(data, at)
             if (key := data[at]) & 0x81:
-                key, at = _skip_nullable(data, at)
+                key, at = skip_nullable(data, at)
             else:
                 key >>= 1
                 at += 1 + key
@@ -256,8 +304,14 @@ def _skim(data: bytes, records_count: int) -> Iterator[tuple[int, int, int, int]
                 value = (value >> 1) - 0x40 + (high << 6)
                 at += 2 + value
             else:
-                value, at = _skip_nullable(data, at)
-            at = _skip_headers(data, at, end) if data[at] else at + 1
+                value, at = skip_nullable(data, at)
+            if data[at]:
+                count, at = _skip_headers(data, at, end)
+                headers_left -= count
+                if headers_left < 0:
+                    raise _too_many_headers()
+            else:
+                at += 1
             if at != end:
                 raise CorruptBatch(f"a record ends at {at} and not at {end}")
             yield offset >> 1 ^ -(offset & 1), timestamp >> 1 ^ -(timestamp & 1), key, value
@@ -286,8 +340,8 @@ def _read_headers(data: bytes, at: int, end: int) -> tuple[Headers, int]:
     return tuple(headers), at
 
 
-def _skip_headers(data: bytes, at: int, end: int) -> int:
-    """Where the headers at `at` end."""
+def _skip_headers(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """How many headers there are at `at`, and where they end."""
     count, at = _headers_count(data, at, end)
     for _ in range(count):
         if (size := data[at]) & 0x81:
@@ -296,10 +350,14 @@ def _skip_headers(data: bytes, at: int, end: int) -> int:
         else:
             at += 1 + (size >> 1)
         if (size := data[at]) & 0x81:
-            _, at = _skip_nullable(data, at)
+            _, at = skip_nullable(data, at)
         else:
             at += 1 + (size >> 1)
-    return at
+    return count, at
+
+
+def _too_many_headers() -> CorruptBatch:
+    return CorruptBatch(f"more than {BATCH_HEADERS_MAX} headers in a batch")
 
 
 def _headers_count(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -311,26 +369,26 @@ def _headers_count(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 def _read_nullable(data: bytes, at: int) -> tuple[bytes | None, int]:
     """The bytes at `at`, or None, and where they end."""
-    size, end = _skip_nullable(data, at)
+    size, end = skip_nullable(data, at)
     return None if size < 0 else data[end - size : end], end
 
 
-def _skip_nullable(data: bytes, at: int) -> tuple[int, int]:
+def skip_nullable(data: bytes, at: int) -> tuple[int, int]:
     """The size of the bytes at `at`, -1 for null, and where they end."""
-    n, at = _varint(data, at)
+    n, at = read_varint(data, at)
     # Java takes any negative size for null.
     return (-1, at) if n & 1 else (n >> 1, at + (n >> 1))
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
     """A size that cannot be null, and where it ends."""
-    n, at = _varint(data, at)
+    n, at = read_varint(data, at)
     if n & 1:
         raise CorruptBatch(f"a size of {~(n >> 1)}")
     return n >> 1, at
 
 
-def _varint(data: bytes, at: int, bits: int = 32) -> tuple[int, int]:
+def read_varint(data: bytes, at: int, bits: int = 32) -> tuple[int, int]:
     """The zigzag of so many bits at `at`, not yet unfolded, and where it ends."""
     n = shift = 0
     while (byte := data[at]) > 0x7F:

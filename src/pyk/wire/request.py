@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
-from pyk.wire.codec import encode, read
+from pyk.wire.codec import encode, encoder_of, read
 from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
@@ -55,8 +56,25 @@ def encode_request(
 
 
 def encode_response(key: ApiKey, version: int, correlation_id: int, response: Any) -> Chunks:
-    header = ResponseHeader(correlation_id=correlation_id)
-    return framed(encode(header, response_header_version(key, version)), encode(response, version))
+    return response_encoder(key, version)(correlation_id, response)
+
+
+def response_encoder(key: ApiKey, version: int) -> Callable[[int, Any], Chunks]:
+    """What `encode_response` does for one API and version, without looking things up again."""
+    encode_body = encoder_of(response_type(key), version)
+    is_flexible = response_header_version(key, version) == 1
+    pack = packed("iix" if is_flexible else "ii").pack
+    head_bytes = 5 if is_flexible else 4
+
+    def encode_framed(correlation_id: int, response: Any) -> Chunks:
+        chunks = encode_body(response)
+        first = chunks[0]
+        assert isinstance(first, bytes)
+        size = head_bytes + (len(first) if len(chunks) == 1 else sum(map(len, chunks)))
+        chunks[0] = pack(size, correlation_id) + first
+        return chunks
+
+    return encode_framed
 
 
 def decode_response(
