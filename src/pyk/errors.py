@@ -195,5 +195,11 @@ class KafkaError(Exception):
         self.message = message
 
 
+def storage_error(name: str, error: OSError) -> KafkaError:
+    """What the client hears when the disk of a partition fails, or is full."""
+    message = f"{name} cannot be written: {error.strerror or error}"
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+
+
 class ProtocolError(Exception):
     """The peer sent bytes that are not the protocol. Its connection is closed."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyk.disk import RealDisk
 from pyk.log.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -23,7 +24,6 @@ from pyk.log.checkpoints import (
     write_offsets,
     write_topic_id,
 )
-from pyk.log.disk import RealDisk
 from pyk.types import TopicPartition, Uuid
 
 DISK = RealDisk()
@@ -54,7 +54,6 @@ def test_no_file_has_no_offsets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "0\n",
         "1\n0\n",
         "0\n1\n",
@@ -79,6 +78,11 @@ def test_other_text_is_damage(text: str, tmp_path: Path) -> None:
         read_offsets(DISK, tmp_path / RECOVERY_POINTS)
 
 
+def test_kafka_makes_empty_files_without_entries(tmp_path: Path) -> None:
+    (tmp_path / RECOVERY_POINTS).write_text("")
+    assert read_offsets(DISK, tmp_path / RECOVERY_POINTS) == {}
+
+
 @given(st.dictionaries(a_partition, st.integers(0, 2**63 - 1), max_size=5), st.data())
 def test_offsets_come_back_whole_or_not_at_all(
     offsets: dict[TopicPartition, int], data: st.DataObject
@@ -87,7 +91,7 @@ def test_offsets_come_back_whole_or_not_at_all(
         path = Path(directory, RECOVERY_POINTS)
         write_offsets(DISK, path, offsets)
         assert read_offsets(DISK, path) == offsets
-        path.write_bytes(path.read_bytes()[: data.draw(st.integers(0, path.stat().st_size - 1))])
+        path.write_bytes(path.read_bytes()[: data.draw(st.integers(1, path.stat().st_size - 1))])
         with pytest.raises(DamagedCheckpoint):
             read_offsets(DISK, path)
 

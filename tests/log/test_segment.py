@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -10,10 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pyk.log.disk import RealDisk
+from pyk.disk import RealDisk
 from pyk.log.index import TimedOffset
-from pyk.log.segment import Segment, file_name
-from pyk.types import FileSlice
+from pyk.log.segment import Piece, Segment, file_name
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
 from pyk.wire.compression import Compression, CorruptBatch
 from pyk.wire.records import Record, build_batch, read_records
@@ -38,15 +38,18 @@ def append(segment: Segment, *batches: bytes) -> None:
         segment.append(data, read_header(data))
 
 
-def taken(piece: FileSlice | None) -> list[BatchHeader]:
-    """The headers of the batches in a slice, which must be whole."""
+def taken(piece: Piece | None) -> list[BatchHeader]:
+    """The headers of the batches that were read, which must be whole and end where it says."""
     if piece is None:
         return []
-    data = piece.file.read(piece.position, piece.size)  # type: ignore[attr-defined]
-    return [header for _, header in iterate_batches(data, torn_tail_allowed=False)]
+    found = piece.records
+    data = found.file.read(found.position, found.size)  # type: ignore[attr-defined]
+    headers = [header for _, header in iterate_batches(data, torn_tail_allowed=False)]
+    assert headers[-1].next_offset <= piece.end_offset
+    return headers
 
 
-def offsets(piece: FileSlice | None) -> list[int]:
+def offsets(piece: Piece | None) -> list[int]:
     return [header.base_offset for header in taken(piece)]
 
 
@@ -208,12 +211,32 @@ def test_recovery_reports_damage_to_what_was_durable(segment: Segment, tmp_path:
     assert segment.path.read_bytes() == data
 
 
-def test_a_released_segment_opens_its_files_when_it_needs_them(segment: Segment) -> None:
+def first_record(
+    model: list[tuple[BatchHeader, list[Record]]], timestamp: int, offset: int
+) -> tuple[int, int] | None:
+    """The time and offset of the first record at or after both, in a list of batches."""
+    found = (
+        (record.timestamp, record.offset)
+        for _, records in model
+        for record in records
+        if record.timestamp >= timestamp and record.offset >= offset
+    )
+    return next(found, None)
+
+
+def open_files(directory: Path) -> int:
+    links = [Path(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")]
+    return sum(link.is_symlink() and link.readlink().parent == directory for link in links)
+
+
+def test_a_released_segment_opens_its_files_when_it_needs_them(
+    segment: Segment, tmp_path: Path
+) -> None:
     append(segment, batch(100), batch(101))
     segment.flush()
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert open_files(tmp_path) == 3
     segment.release()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before - 3
+    assert open_files(tmp_path) == 0
     assert offsets(segment.read(101, 100)) == [101]
     append(segment, batch(102))
     assert reopened(segment).next_offset == 103
@@ -283,15 +306,7 @@ class SegmentAgainstAList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 320), offset=st.integers(0, 150))
     def find(self, timestamp: int, offset: int) -> None:
-        expected = next(
-            (
-                (record.timestamp, record.offset)
-                for _, records in self.model
-                for record in records
-                if record.timestamp >= timestamp and record.offset >= offset
-            ),
-            None,
-        )
+        expected = first_record(self.model, timestamp, offset)
         assert self.segment.find_timestamp(timestamp, offset) == expected
 
     @invariant()

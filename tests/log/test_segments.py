@@ -10,15 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from pyk.log.disk import RealDisk
-from pyk.log.segments import CorruptLog, SegmentConfig, Segments
+from pyk.disk import RealDisk
+from pyk.log.config import LogConfig
+from pyk.log.segments import CorruptLog, Segments
 from pyk.wire.batch import BatchHeader, read_header
 from pyk.wire.records import Record, read_records
-from tests.log.test_segment import batch, offsets, taken
+from tests.log.test_segment import batch, first_record, offsets, taken
 
 DISK = RealDisk()
 NOW = 1_000
-SMALL = SegmentConfig(segment_bytes=500, index_interval_bytes=150)
+SMALL = LogConfig(segment_bytes=500, index_interval_bytes=150)
 
 
 @pytest.fixture
@@ -61,11 +62,11 @@ def test_a_full_segment_is_followed_by_another(segments: Segments) -> None:
 
 def test_a_batch_larger_than_a_segment_has_one_for_itself(segments: Segments) -> None:
     append(segments, batch(0), batch(1, value=b"x" * 2000), batch(2))
-    assert segments.bases == (0, 1, 2)
+    assert segments.bases == [0, 1, 2]
 
 
 def test_a_segment_is_not_older_than_it_may_be(tmp_path: Path) -> None:
-    segments = Segments.open(DISK, tmp_path, SegmentConfig(segment_ms=100))
+    segments = Segments.open(DISK, tmp_path, LogConfig(segment_ms=100))
     append(segments, batch(0, 1000), batch(1, 1100))
     assert list(segments.bases) == [0]
     append(segments, batch(2, 1101))
@@ -73,7 +74,7 @@ def test_a_segment_is_not_older_than_it_may_be(tmp_path: Path) -> None:
 
 
 def test_a_segment_ends_when_its_index_is_full(tmp_path: Path) -> None:
-    config = SegmentConfig(segment_index_bytes=5 * 12, index_interval_bytes=1)
+    config = LogConfig(segment_index_bytes=5 * 12, index_interval_bytes=1)
     segments = Segments.open(DISK, tmp_path, config)
     filled(segments, 20)
     assert len(segments.bases) > 2
@@ -82,7 +83,7 @@ def test_a_segment_ends_when_its_index_is_full(tmp_path: Path) -> None:
 
 def test_offsets_of_a_segment_fit_into_its_index(segments: Segments) -> None:
     append(segments, batch(0, 5), batch(2**31 - 1, 5), batch(2**31, 5))
-    assert segments.bases == (0, 2**31)
+    assert segments.bases == [0, 2**31]
     assert offsets(segments.read(5, 10**6)) == [2**31 - 1]
     assert offsets(segments.read(2**31, 10**6)) == [2**31]
 
@@ -120,7 +121,10 @@ def test_whole_segments_are_dropped_from_the_start(segments: Segments, tmp_path:
     assert segments.drop_before(third) == [0, second]
     assert segments.start_offset == third
     assert [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
-    segments.sweep()
+    segments.sweep(now_ms=0)
+    segments.sweep(now_ms=59_999)
+    assert [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
+    segments.sweep(now_ms=60_000)
     assert not [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
     assert offsets(piece) == list(range(second)), "a reader is still in it"
     segments.drop_before(10**9)
@@ -224,15 +228,7 @@ class SegmentsAgainstAList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 320), offset=st.integers(0, 150))
     def find(self, timestamp: int, offset: int) -> None:
-        expected = next(
-            (
-                (record.timestamp, record.offset)
-                for _, records in self.model
-                for record in records
-                if record.timestamp >= timestamp and record.offset >= offset
-            ),
-            None,
-        )
+        expected = first_record(self.model, timestamp, offset)
         assert self.segments.find_timestamp(timestamp, offset) == expected
 
     @invariant()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyk.log.disk import RealDisk
+from pyk.disk import RealDisk
 from pyk.log.index import DamagedIndex
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 
@@ -40,13 +40,13 @@ def test_there_is_no_file_without_an_aborted_transaction(tmp_path: Path) -> None
     index = loaded(tmp_path)
     index.truncate(0)
     index.clear()
-    index.flush()
+    index.write()
     assert index.collect(0, 1000) == ([], False)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_entry_is_34_bytes(tmp_path: Path) -> None:
-    index_of(tmp_path, FIRST)
+    index_of(tmp_path, FIRST).write()
     numbers = (0, 2), (7, 8), (90, 8), (110, 8), (105, 8)
     data = b"".join(number.to_bytes(size, "big") for number, size in numbers)
     assert (tmp_path / NAME).read_bytes() == data
@@ -54,11 +54,11 @@ def test_an_entry_is_34_bytes(tmp_path: Path) -> None:
 
 
 def test_it_is_the_same_after_loading(tmp_path: Path) -> None:
-    index_of(tmp_path, FIRST, SECOND).flush()
+    index_of(tmp_path, FIRST, SECOND).write()
     index = loaded(tmp_path)
     assert index.entries == [FIRST, SECOND]
     index.append(THIRD)
-    index.flush()
+    index.write()
     index.release()
     assert loaded(tmp_path).entries == [FIRST, SECOND, THIRD]
 
@@ -82,10 +82,13 @@ def test_the_search_ends_where_everything_was_decided(tmp_path: Path) -> None:
 def test_truncating_forgets_markers_from_there_on(tmp_path: Path) -> None:
     index = index_of(tmp_path, FIRST, SECOND, THIRD)
     index.truncate(121)
+    index.write()
     assert index.entries == [FIRST, SECOND] == loaded(tmp_path).entries
     index.truncate(120)
+    index.write()
     assert index.entries == [FIRST] == loaded(tmp_path).entries
     index.append(SECOND)
+    index.write()
     assert loaded(tmp_path).entries == [FIRST, SECOND]
 
 
@@ -108,7 +111,7 @@ def test_an_entry_that_cannot_be_is_damage(entry: AbortedTransaction, tmp_path: 
 
 
 def test_a_torn_tail_another_version_and_disorder_are_damage(tmp_path: Path) -> None:
-    index_of(tmp_path, FIRST, SECOND)
+    index_of(tmp_path, FIRST, SECOND).write()
     good = (tmp_path / NAME).read_bytes()
     for bad in (good[:-1], good + b"\0", b"\0\1" + good[2:], good[34:] + good[:34], good[:34] * 2):
         (tmp_path / NAME).write_bytes(bad)
@@ -121,6 +124,7 @@ def test_what_was_damaged_is_cleared_and_filled_again(tmp_path: Path) -> None:
     index = TransactionIndex(DISK, tmp_path / NAME, BASE_OFFSET)
     index.clear()
     index.append(FIRST)
+    index.write()
     assert loaded(tmp_path).entries == [FIRST]
 
 
@@ -162,4 +166,5 @@ def test_nothing_aborted_in_the_range_is_left_out(
         assert found == met
         if is_complete:
             assert all(first >= end for first in started.values()), "one may yet be aborted"
+        index.write()
         assert loaded(Path(directory)).entries == every

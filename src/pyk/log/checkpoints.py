@@ -5,8 +5,8 @@
 - `.kafka_cleanshutdown`: everything was flushed before the broker stopped, so nothing needs to be
   recovered. It is written last and taken away first.
 
-What cannot be such a file is a `DamagedCheckpoint`. Kafka reads an empty file as one without
-entries; here it is damaged, because that is also what a crash may leave.
+What cannot be such a file is a `DamagedCheckpoint`. An empty one has no entries: Kafka makes them
+all when it starts, and here none is ever left empty by a crash.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from typing import Final
 
 import msgspec
 
-from pyk.log.disk import Disk
+from pyk.disk import Disk
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSETS: Final = "cleaner-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
@@ -67,9 +68,10 @@ def write_offsets(disk: Disk, path: Path, offsets: Mapping[TopicPartition, int])
 def read_topic_id(disk: Disk, directory: Path) -> Uuid | None:
     """Whose partition is in the directory, if it says so. Raise DamagedCheckpoint."""
     path = directory / PARTITION_METADATA
-    if not disk.exists(path):
+    try:
+        found = _METADATA.fullmatch(_text(disk, path))
+    except FileNotFoundError:
         return None
-    found = _METADATA.fullmatch(_text(disk, path))
     if found is None or int(found[1]) != _VERSION:
         raise DamagedCheckpoint(f"{path.name} has another form or version")
     topic_id = Uuid(base64.urlsafe_b64decode(found[2] + "=="))
@@ -116,10 +118,14 @@ def read_entries(disk: Disk, path: Path, columns: int) -> list[list[str]]:
 
     Raise DamagedCheckpoint.
     """
-    if not disk.exists(path):
+    try:
+        text = _text(disk, path)
+    except FileNotFoundError:
+        return []
+    if not text:
         return []
     # Without its end of line the last number may have lost digits.
-    *lines, rest = _text(disk, path).split("\n")
+    *lines, rest = text.split("\n")
     if rest or len(lines) < 2:
         raise DamagedCheckpoint(f"{path.name} is cut off")
     version, count, *entries = lines

@@ -17,6 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from pyk.disk import Disk
 from pyk.log.checkpoints import (
     INT32_MAX,
     INT64_MAX,
@@ -25,7 +26,6 @@ from pyk.log.checkpoints import (
     read_entries,
     write_entries,
 )
-from pyk.log.disk import Disk
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
 
@@ -60,13 +60,15 @@ class LeaderEpochs:
 
     @classmethod
     def open(cls, disk: Disk, directory: Path) -> Self:
-        """What the file says; nothing if there is none.
+        """What the file says.
 
-        Raise DamagedCheckpoint, after which the caller makes an empty one and assigns it what the
-        batches of the log say.
+        Raise DamagedCheckpoint, also if there is none, after which the caller makes an empty one
+        and assigns it what the batches of the log say.
         """
         epochs = cls(disk, directory)
         epochs._entries = _read(disk, epochs._path)
+        if not epochs._entries and not disk.exists(epochs._path):
+            raise DamagedCheckpoint(f"{FILE_NAME} is missing")
         return epochs
 
     @property
@@ -76,6 +78,10 @@ class LeaderEpochs:
     @property
     def latest(self) -> EpochStart | None:
         return self._entries[-1] if self._entries else None
+
+    def is_known(self, epoch: int) -> bool:
+        """Whether it is the latest one, and on disk."""
+        return self._is_written and bool(self._entries) and self._entries[-1].epoch == epoch
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """The epoch has batches from this offset on. It is on disk when this returns.
@@ -89,7 +95,7 @@ class LeaderEpochs:
         assigned = self._entries
         for entry in entries:
             assigned = _with(assigned, entry)
-        if assigned is not self._entries:
+        if assigned is not self._entries or not self._is_written:
             self._write(assigned)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -115,7 +121,10 @@ class LeaderEpochs:
         """Forget the epochs that start at `offset` or later, durably."""
         kept = bisect_left(self._entries, offset, key=_by_start_offset)
         if kept < len(self._entries):
-            self._write(self._entries[:kept])
+            # They are not true any more even if that cannot be written.
+            self._entries = self._entries[:kept]
+            self._is_written = False
+            self.flush()
 
     def truncate_from_start(self, offset: int) -> None:
         """The log now starts at `offset`: so does the epoch that is there, and none is before."""
@@ -128,7 +137,7 @@ class LeaderEpochs:
             self._is_written = False
 
     def flush(self) -> None:
-        """Write what `truncate_from_start` changed."""
+        """Write what was truncated."""
         if not self._is_written:
             self._write(self._entries)
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from pyk.log.disk import Disk, File
+from pyk.disk import Disk, File
 from pyk.types import Buffer
 
 
@@ -32,45 +32,64 @@ class TimedOffset(NamedTuple):
     offset: int
 
 
-class _IndexFile:
-    """Entries of a fixed size, appended a few at a time."""
+class IndexFile:
+    """Entries of a fixed size, which gather in memory until they are written a few at a time."""
 
     entry_bytes: int
+    is_optional = False
+    """Whether having no entries is the same as having no file."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
+        self.has_new_name = False
+        """Whether the directory must be synced for the file to be found after a power loss."""
         self._disk = disk
         self._path = path
+        self.is_unsynced = False
         self._unwritten = bytearray()
         self._file: File | None = None
 
+    def write(self) -> File | None:
+        """Write what has gathered. The file is then to be synced; None if nothing has changed."""
+        if self._unwritten:
+            self._opened().append(self._unwritten)
+            self._unwritten = bytearray()
+            self.is_unsynced = True
+        elif self._file is None and not self.is_optional:
+            self._opened()
+            self.is_unsynced |= self.has_new_name
+        return self._file if self.is_unsynced else None
+
+    def release(self) -> None:
+        """Let go of the descriptor, after a write. The next one opens the file again."""
+        assert not self._unwritten
+        self._file = None
+
     def _load(self) -> bytes:
-        data = self._disk.read(self._path) if self._disk.exists(self._path) else b""
+        try:
+            data = self._disk.read(self._path)
+        except FileNotFoundError:
+            if self.is_optional:
+                return b""
+            raise DamagedIndex(f"{self._path.name} is missing") from None
         if len(data) % self.entry_bytes:
             raise DamagedIndex(f"{self._path.name} has {len(data)} bytes")
         return data
 
-    def flush(self) -> None:
-        """Write what has gathered, durably."""
-        if self._file is None:
-            self._file = self._disk.open(self._path)
-        if self._unwritten:
-            self._file.append(self._unwritten)
-            self._unwritten = bytearray()
-        self._file.sync()
-
-    def release(self) -> None:
-        """Let go of the descriptor, after a flush. The next flush opens the file again."""
-        assert not self._unwritten
-        self._file = None
-
     def _rewrite(self, data: Buffer) -> None:
-        if self._file is None:
-            self._file = self._disk.open(self._path)
-        self._file.truncate(0)
+        """Begin again with these entries, which are written with the next that come."""
+        if self._file is not None or self._disk.exists(self._path):
+            self._opened().truncate(0)
+            self.is_unsynced = True
         self._unwritten = bytearray(data)
 
+    def _opened(self) -> File:
+        if self._file is None:
+            self.has_new_name = self.has_new_name or not self._disk.exists(self._path)
+            self._file = self._disk.open(self._path)
+        return self._file
 
-class OffsetIndex(_IndexFile):
+
+class OffsetIndex(IndexFile):
     """Where in the log a batch is, by its last offset: the `.index` file.
 
     An entry is 32 bits of offset, counted from the segment's base, and 32 bits of position: in
@@ -146,7 +165,7 @@ class OffsetIndex(_IndexFile):
         return Position(self._base_offset + (entry >> 32), entry & 0xFFFF_FFFF)
 
 
-class TimeIndex(_IndexFile):
+class TimeIndex(IndexFile):
     """The largest timestamp so far and the batch that has it, by its last offset: `.timeindex`.
 
     Timestamps and offsets grow from entry to entry: 64 bits of timestamp, 32 of relative offset.

@@ -43,6 +43,9 @@ _INT32_MAX: Final = 2**31 - 1
 _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_START = struct.Struct(">hI")
 _CRC_AT: Final = 2
+_BATCHES_START = struct.Struct(">4sI")
+_BATCHES_MARK: Final = b"pyk1"
+_BATCH = struct.Struct(">qiqiq")
 
 
 class DamagedSnapshot(Exception):
@@ -245,11 +248,17 @@ class Producers:
         self._unreplicated = []
 
     def snapshot(self) -> bytes:
-        """The content of a `.snapshot` file. Of each producer's batches it has the last only, and
-        of ended transactions nothing."""
-        entries = [_entry(self._producers[producer_id]) for producer_id in sorted(self._producers)]
-        snapshot = ProducerSnapshot(crc=0, producer_entries=entries)
+        """The content of a `.snapshot` file. It has nothing of ended transactions, and Kafka's
+        part of it only the last batch of each producer. All five follow, which Kafka does not look
+        at: without them a producer that repeats an earlier one after a restart is told that its
+        sequence is out of order."""
+        producers = [self._producers[producer_id] for producer_id in sorted(self._producers)]
+        snapshot = ProducerSnapshot(crc=0, producer_entries=[_entry(p) for p in producers])
         data = bytearray(encode_value(snapshot, _SNAPSHOT_VERSION))
+        batches = [(p.producer_id, *batch) for p in producers for batch in p.batches]
+        if batches:
+            data += _BATCHES_START.pack(_BATCHES_MARK, len(batches))
+            data += b"".join(_BATCH.pack(*batch) for batch in batches)
         struct.pack_into(">I", data, _CRC_AT, _crc(data))
         return bytes(data)
 
@@ -257,8 +266,9 @@ class Producers:
         """Know what the snapshot says and nothing else. Raise DamagedSnapshot, changing nothing."""
         producers: dict[int, Producer] = {}
         transactions: dict[int, int] = {}
-        for entry in _read_entries(data):
-            producer = _producer(entry)
+        entries, batches = _read_snapshot(data)
+        for entry in entries:
+            producer = _producer(entry, batches.get(entry.producer_id))
             first_offset = producer.current_txn_first_offset
             if producer.producer_id in producers or first_offset in transactions:
                 raise DamagedSnapshot(f"{entry} contradicts another entry")
@@ -356,7 +366,7 @@ def _entry(producer: Producer) -> ProducerEntry:
     )
 
 
-def _producer(entry: ProducerEntry) -> Producer:
+def _producer(entry: ProducerEntry, batches: list[AppendedBatch] | None) -> Producer:
     first_offset = entry.current_txn_first_offset
     producer = Producer(
         entry.producer_id,
@@ -365,15 +375,20 @@ def _producer(entry: ProducerEntry) -> Producer:
         entry.timestamp,
         None if first_offset < 0 else first_offset,
     )
-    if entry.last_offset >= 0:
-        # The timestamp may be that of a later marker: a snapshot has one for both.
+    if batches is not None:
+        producer.batches.extend(batches)
+    elif entry.last_offset >= 0:
+        # The timestamp may be that of a later marker: Kafka's snapshot has one for both.
         sequence, delta = entry.last_sequence, entry.offset_delta
         batch = AppendedBatch(sequence, entry.last_offset, delta, entry.timestamp)
         producer.batches.append(batch)
     return producer
 
 
-def _read_entries(data: Buffer) -> list[ProducerEntry]:
+def _read_snapshot(
+    data: Buffer,
+) -> tuple[list[ProducerEntry], dict[int, list[AppendedBatch]]]:
+    """What Kafka's part says, and the batches of each producer if those follow."""
     if len(data) < _SNAPSHOT_START.size:
         raise DamagedSnapshot(f"{len(data)} bytes are too few for a snapshot")
     version, crc = _SNAPSHOT_START.unpack_from(data)
@@ -386,9 +401,22 @@ def _read_entries(data: Buffer) -> list[ProducerEntry]:
         snapshot, end = read(ProducerSnapshot, version, data, _CRC_AT, objects_max=len(data))
     except ProtocolError as error:
         raise DamagedSnapshot(str(error)) from None
-    if end != len(data):
-        raise DamagedSnapshot(f"{len(data) - end} bytes follow the snapshot")
-    return snapshot.producer_entries
+    return snapshot.producer_entries, _read_batches(data, end)
+
+
+def _read_batches(data: Buffer, position: int) -> dict[int, list[AppendedBatch]]:
+    batches: dict[int, list[AppendedBatch]] = {}
+    if position == len(data):
+        return batches
+    rows = memoryview(data)[position + _BATCHES_START.size :]
+    if len(data) < position + _BATCHES_START.size:
+        raise DamagedSnapshot(f"{len(data) - position} bytes follow the snapshot")
+    mark, count = _BATCHES_START.unpack_from(data, position)
+    if mark != _BATCHES_MARK or len(rows) != count * _BATCH.size:
+        raise DamagedSnapshot(f"{len(data) - position} bytes follow the snapshot")
+    for producer_id, *fields in _BATCH.iter_unpack(rows):
+        batches.setdefault(producer_id, []).append(AppendedBatch(*fields))
+    return batches
 
 
 def _crc(data: Buffer) -> int:

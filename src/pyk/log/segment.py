@@ -1,7 +1,7 @@
 """A segment: one file of a log, the batches from its base offset on, and their indexes.
 
-It knows nothing of leaders, producers or transactions. Appends go to the page cache; callers choose
-their threads. What is wrong with the file is `CorruptBatch` with its position.
+It knows nothing of leaders and producers. Which transactions were aborted it is told. Appends go to
+the page cache. What is wrong with the file is `CorruptBatch` with its position.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pyk.log.disk import Disk, File
+from pyk.disk import Disk, File
 from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
+from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer, FileSlice
 from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
 from pyk.wire.compression import CorruptBatch
@@ -25,12 +26,41 @@ SEEK_BYTES = 4096
 INDEX_INTERVAL_BYTES = 4096
 NO_TIMESTAMP = -1
 
+WRITEBACK_BYTES = 8 * 1024 * 1024
+"""How much may gather in the page cache before the disk is to begin with it. Left alone, the system
+waits for a share of all memory, and then makes the writer wait."""
+
 
 class Placed(NamedTuple):
     """A batch, and where in the file it is."""
 
     position: int
     header: BatchHeader
+
+
+class Unsynced(NamedTuple):
+    files: list[File]
+    has_new_names: bool
+    """Whether the directory is to be synced, too."""
+
+
+class Writeback(NamedTuple):
+    """Bytes that the disk may begin with, while more are appended: for any thread to run."""
+
+    file: File
+    position: int
+    size: int
+
+    def run(self) -> None:
+        self.file.start_writeback(self.position, self.size)
+
+
+class Piece(NamedTuple):
+    """What a read found."""
+
+    records: FileSlice
+    end_offset: int
+    """Every batch in it ends before this offset, and the next one begins at it or after."""
 
 
 class Segment:
@@ -40,21 +70,34 @@ class Segment:
         directory: Path,
         base_offset: int,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
+        draft: str = "",
+        *,
+        must_exist: bool = False,
     ) -> None:
+        """A new one, or an old one that is not looked into yet. As long as it is a draft, its
+        files have names with that at the end."""
         self.base_offset = base_offset
         self.next_offset = base_offset
-        self.path = directory / file_name(base_offset, ".log")
+        self.path = directory / (file_name(base_offset, ".log") + draft)
         self.newest = TimedOffset(NO_TIMESTAMP, base_offset)
         """The largest timestamp, and the last offset of the first batch that has it."""
-        self.first_timestamp = NO_TIMESTAMP
-        """Of the first batch: time-based rolling counts from it."""
         self._disk = disk
-        self._handle: File | None = disk.open(self.path)
+        self._is_named = must_exist
+        self.is_dirty = not self._is_named
+        """Whether anything was not handed out to be synced."""
+        self._handle: File | None = disk.open(self.path, must_exist=must_exist)
         self.size = self._handle.size
-        self._offsets = OffsetIndex(disk, directory / file_name(base_offset, ".index"), base_offset)
-        self._times = TimeIndex(disk, directory / file_name(base_offset, ".timeindex"), base_offset)
+        name = str(self.path.with_name(file_name(base_offset, "")))
+        self._offsets = OffsetIndex(disk, Path(f"{name}.index{draft}"), base_offset)
+        self._times = TimeIndex(disk, Path(f"{name}.timeindex{draft}"), base_offset)
+        self._aborted = TransactionIndex(disk, Path(f"{name}.txnindex{draft}"), base_offset)
+        # When a draft takes the place of another segment, so do its files: none may be left over.
+        self._aborted.is_optional = not draft
+        self._aborted_is_loaded = not self._is_named
         self._index_interval_bytes = index_interval_bytes
         self._bytes_since_entry = 0
+        self._written_back = self.size
+        self._first_timestamp: int | None = None
 
     @classmethod
     def open(
@@ -69,7 +112,7 @@ class Segment:
         Only the batches after the last index entry are looked at. Raise CorruptBatch if these are
         not whole, in which case `recover` is what the caller needs.
         """
-        segment = cls(disk, directory, base_offset, index_interval_bytes)
+        segment = cls(disk, directory, base_offset, index_interval_bytes, must_exist=True)
         try:
             segment._offsets.load(segment.size)
             segment._times.load()
@@ -77,7 +120,6 @@ class Segment:
             segment._times.check(segment.next_offset)
         except DamagedIndex:
             segment._rebuild(segment.batches())
-        segment._read_first_timestamp()
         return segment
 
     @classmethod
@@ -95,7 +137,7 @@ class Segment:
         What was durable before `durable_end` cannot be torn: if any of it is bad or missing,
         nothing is dropped and CorruptBatch raised.
         """
-        segment = cls(disk, directory, base_offset, index_interval_bytes)
+        segment = cls(disk, directory, base_offset, index_interval_bytes, must_exist=True)
         valid: list[Placed] = []
         broken: CorruptBatch | None = None
         try:
@@ -114,8 +156,16 @@ class Segment:
         if dropped:
             segment._cut(end)
         segment._rebuild(iter(valid))
-        segment._read_first_timestamp()
         return segment, dropped
+
+    @property
+    def first_timestamp(self) -> int:
+        """Of the first batch: time-based rolling counts from it."""
+        if self._first_timestamp is None:
+            if not self.size:
+                return NO_TIMESTAMP
+            self._first_timestamp = next(self.batches()).header.max_timestamp
+        return self._first_timestamp
 
     @property
     def _file(self) -> File:
@@ -125,23 +175,48 @@ class Segment:
 
     def release(self) -> None:
         """Hold no descriptors until the segment is used again. It must have been flushed."""
+        assert not self.is_dirty
         self._handle = None
         self._offsets.release()
         self._times.release()
+        self._aborted.release()
 
     @property
     def index_bytes(self) -> int:
         """The size of the larger index: it has a limit, too."""
         return max(self._offsets.size, self._times.size)
 
+    @property
+    def aborted(self) -> TransactionIndex:
+        """The aborted transactions whose markers are in the segment. Raise DamagedIndex."""
+        if not self._aborted_is_loaded:
+            self._aborted.load()
+            self._aborted_is_loaded = True
+        return self._aborted
+
+    def forget_aborted(self) -> None:
+        """Begin their index again, which whoever calls this fills."""
+        self._aborted.clear()
+        self._aborted_is_loaded = self.is_dirty = True
+
+    def replace_aborted(self, transactions: list[AbortedTransaction]) -> None:
+        """Make these the content of their index, at once and durably."""
+        self._aborted.replace(transactions)
+        self._aborted_is_loaded = True
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        self.aborted.append(transaction)
+        self.is_dirty = True
+
     def append(self, data: Buffer, header: BatchHeader) -> None:
         """Add a batch, stamped with its offset. Raise OSError, and nothing is added."""
         assert header.base_offset >= self.next_offset, (header.base_offset, self.next_offset)
         position = self.size
         self._file.append(data)
+        self.is_dirty = True
         self.size += len(data)
         if not position:
-            self.first_timestamp = header.max_timestamp
+            self._first_timestamp = header.max_timestamp
         self._index(Placed(position, header))
 
     def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
@@ -157,6 +232,9 @@ class Segment:
             yield Placed(position, header)
             position += header.size
 
+    def load(self, placed: Placed) -> bytes:
+        return self._file.read(placed.position, placed.header.size)
+
     def locate(self, offset: int) -> Placed | None:
         """The batch that holds the offset, or the next one after a gap. None at the end."""
         if offset >= self.next_offset:
@@ -166,15 +244,15 @@ class Segment:
                 return placed
         return None
 
-    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> FileSlice | None:
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> Piece | None:
         """Whole batches from the one that holds `offset`: at least one, more up to `bytes_max`,
         none that reaches `end_offset`. None where there are none."""
         first = self.locate(offset)
         if first is None or (end_offset is not None and first.header.last_offset >= end_offset):
             return None
         limit = max(first.position + bytes_max, first.position + first.header.size)
-        end = self._boundary(first, limit, end_offset)
-        return FileSlice(self._file, first.position, end - first.position)
+        end, next_offset = self._boundary(first, limit, end_offset)
+        return Piece(FileSlice(self._file, first.position, end - first.position), next_offset)
 
     def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
         """The first record at or after both, down to the record inside its batch."""
@@ -184,10 +262,9 @@ class Segment:
         first = self.locate(offset)
         if first is None:
             return None
-        for position, header in self.batches(first.position):
-            if header.max_timestamp >= timestamp:
-                data = self._file.read(position, header.size)
-                for record in read_records(data, 0, header):
+        for placed in self.batches(first.position):
+            if placed.header.max_timestamp >= timestamp:
+                for record in read_records(self.load(placed), 0, placed.header):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return TimedOffset(record.timestamp, record.offset)
         return None
@@ -200,44 +277,71 @@ class Segment:
         self._cut(found.position)
         self._offsets.truncate(found.header.base_offset)
         self._times.truncate(found.header.base_offset)
+        self.aborted.truncate(found.header.base_offset)
         self._settle()
         if not self.size:
-            self.first_timestamp = NO_TIMESTAMP
+            self._first_timestamp = None
+
+    @property
+    def is_writeback_due(self) -> bool:
+        return self.size - self._written_back >= WRITEBACK_BYTES
+
+    def begin_writeback(self) -> Writeback:
+        """What the disk has not begun with."""
+        position, self._written_back = self._written_back, self.size
+        return Writeback(self._file, position, self.size - position)
+
+    def write_indexes(self) -> None:
+        """Write what has gathered for the indexes. Raise OSError: it can be done again."""
+        if self.is_dirty:
+            for index in (self._offsets, self._times, self._aborted):
+                index.write()
+
+    def write(self) -> Unsynced:
+        """Write what has gathered for the indexes. What is then to be synced."""
+        if not self.is_dirty:
+            return Unsynced([], False)
+        indexes = (self._offsets, self._times, self._aborted)
+        files = [self._file, *filter(None, [index.write() for index in indexes])]
+        has_new_names = not self._is_named or any(index.has_new_name for index in indexes)
+        self.is_dirty, self._is_named = False, True
+        for index in indexes:
+            index.has_new_name = index.is_unsynced = False
+        return Unsynced(files, has_new_names)
 
     def flush(self) -> None:
-        """Make all of it durable, but for the names of its files."""
-        self._file.sync()
-        self._offsets.flush()
-        self._times.flush()
+        """Make all of it durable, the names of its files included."""
+        files, has_new_names = self.write()
+        for file in files:
+            file.sync()
+        if has_new_names:
+            self._disk.sync_directory(self.path.parent)
 
     def seal(self) -> None:
         """No more appends: the time index gets its last entry."""
         if self.newest.timestamp != NO_TIMESTAMP:
             self._times.append(*self.newest)
+            self.is_dirty = True
 
-    def _boundary(self, first: Placed, limit: int, end_offset: int | None) -> int:
-        """Where the last batch ends that fits."""
+    def _boundary(self, first: Placed, limit: int, end_offset: int | None) -> tuple[int, int]:
+        """Where the last batch ends that fits, and the offset of the next one."""
         near = max(self._offsets.lookup_position(limit).position, first.position)
         if end_offset is not None:
             near = min(near, max(self._offsets.lookup(end_offset - 1).position, first.position))
-        end = first.position + first.header.size
         for position, header in self.batches(near, SEEK_BYTES):
-            if position + header.size > limit:
-                break
-            if end_offset is not None and header.last_offset >= end_offset:
-                break
-            end = max(end, position + header.size)
-        else:
-            return self.size
-        return max(end, near) if near > first.position else end
+            reaches = end_offset is not None and header.last_offset >= end_offset
+            if position > first.position and (position + header.size > limit or reaches):
+                return position, header.base_offset
+        return self.size, self.next_offset
 
     def _cut(self, size: int) -> None:
         self._file.truncate(size)
         self.size = size
+        self._written_back = min(self._written_back, size)
+        self.is_dirty = True
 
     def _check(self, placed: Placed) -> None:
-        data = self._file.read(placed.position, placed.header.size)
-        check_crc(data, 0, placed.header)
+        check_crc(self.load(placed), 0, placed.header)
         if placed.header.base_offset < self.next_offset:
             raise CorruptBatch(f"the batch at {placed.position} goes back to an earlier offset")
         self.next_offset = placed.header.next_offset
@@ -246,6 +350,7 @@ class Segment:
         self.next_offset = self.base_offset
         self.newest = TimedOffset(NO_TIMESTAMP, self.base_offset)
         self._bytes_since_entry = 0
+        self.is_dirty = True
         self._offsets.clear()
         self._times.clear()
         for placed in batches:
@@ -273,10 +378,6 @@ class Segment:
         self.next_offset = header.next_offset
         if header.max_timestamp > self.newest.timestamp:
             self.newest = TimedOffset(header.max_timestamp, header.last_offset)
-
-    def _read_first_timestamp(self) -> None:
-        if self.size:
-            self.first_timestamp = next(self.batches()).header.max_timestamp
 
 
 def file_name(base_offset: int, suffix: str) -> str:

@@ -4,29 +4,35 @@
 
 What makes a crash at any point harmless:
 
-- A new segment is made where the last one ends, and its name synced, before it is appended to.
+- A new segment begins where the last one ends. A row that does not meet shows what was lost.
 - Segments are removed from the end backwards when truncating, from the start forwards otherwise:
   what a crash leaves is always a row without holes.
 - A segment that goes is renamed first (`.deleted`) and removed later: readers may still be in it.
-  What a crash leaves of those is removed when the log is opened.
+- A compacted one is written beside those that it replaces (`.cleaned`), synced, and renamed
+  (`.swap`). From there on it counts, and opening the log completes what a crash interrupted.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from pyk.log.disk import Disk
+from pyk.disk import Disk, File
+from pyk.log.config import LogConfig
 from pyk.log.index import TimedOffset
-from pyk.log.segment import INDEX_INTERVAL_BYTES, Segment, file_name
-from pyk.types import Buffer, FileSlice
+from pyk.log.segment import Piece, Segment, file_name
+from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
 
+CLEANED = ".cleaned"
+SWAP = ".swap"
 DELETED = ".deleted"
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+LEFT_OVER = (CLEANED, SWAP, DELETED, ".tmp")
+"""What names end in that only a crash leaves behind."""
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 OFFSET_SPAN_MAX = 2**31 - 1
 """Indexes count offsets from the base in 32 bits."""
 
@@ -35,56 +41,87 @@ class CorruptLog(Exception):
     """What was durable is damaged or gone. Nothing was cut away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentConfig:
-    """When to begin a new segment. Kafka's names with the dots as underscores."""
+class Flush(NamedTuple):
+    """What is to be synced, by any thread, for everything before `end_offset` to be durable."""
 
-    segment_bytes: int = 1024**3
-    segment_ms: int = 7 * 24 * 3600 * 1000
-    segment_index_bytes: int = 10 * 1024**2
-    index_interval_bytes: int = INDEX_INTERVAL_BYTES
+    end_offset: int
+    files: list[File]
+    directory: Path | None
+    disk: Disk
+    truncations: int
+
+    def run(self) -> None:
+        """Raise SyncFailed."""
+        for file in self.files:
+            file.sync()
+        if self.directory is not None:
+            self.disk.sync_directory(self.directory)
 
 
 class Segments:
-    def __init__(self, disk: Disk, directory: Path, config: SegmentConfig) -> None:
-        self.config = config
+    def __init__(self, disk: Disk, directory: Path, config: LogConfig) -> None:
+        self._config = config
+        self._roll_ms = config.roll_ms
         self.dropped_bytes = 0
         """What recovery has cut off."""
+        self.flushed_end = 0
+        """Everything before this offset is durable."""
+        self.names: list[str] = []
+        """What was in the directory when it was opened."""
         self._disk = disk
         self._directory = directory
         self._bases: list[int] = []
         self._opened: dict[int, Segment] = {}
-        self._unflushed_from = 0
+        self._truncations = 0
+        self._is_cut = False
+        """Whether a truncation has failed before it was durable."""
+        self._under_way: list[Flush] = []
+        self._doomed: dict[str, int | None] = {}
+        """Files that were renamed away, and when they may be removed."""
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: Path, config: SegmentConfig, recovery_point: int | None = None
+        cls,
+        disk: Disk,
+        directory: Path,
+        config: LogConfig,
+        recovery_point: int | None = None,
+        cleaned_until: int = 0,
     ) -> Self:
         """The log in a directory, made if it is not there.
 
         After a clean shutdown `recovery_point` is None and only the last segment is looked into.
-        Otherwise everything from it on is checked, and what a crash has torn is dropped. Raise
-        CorruptLog if anything before it is damaged.
+        Otherwise everything from it on is checked, and what a crash has torn is dropped. Before
+        `cleaned_until` it was compacted: there are gaps that Kafka's compaction leaves. Raise
+        CorruptLog if anything before the recovery point is damaged.
         """
         segments = cls(disk, directory, config)
         if not disk.exists(directory):
             disk.make_directory(directory)
             disk.sync_directory(directory.parent)
-        segments.sweep()
-        segments._bases = [int(n[:-4]) for n in disk.names(directory) if n.endswith(".log")]
         try:
+            segments._tidy()
             if recovery_point is not None:
-                segments._recover(recovery_point)
+                segments._recover(recovery_point, cleaned_until)
             if not segments._bases:
                 segments._create(0)
-            segments._unflushed_from = segments.active.next_offset
+            segments.flushed_end = segments.active.next_offset
         except CorruptBatch as damage:
             raise CorruptLog(f"{directory.name}: {damage}") from damage
         return segments
 
     @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._config = config
+        self._roll_ms = config.roll_ms
+
+    @property
     def active(self) -> Segment:
-        return self._segment(self._bases[-1])
+        return self.at(self._bases[-1])
 
     @property
     def start_offset(self) -> int:
@@ -96,8 +133,8 @@ class Segments:
         return self.active.next_offset
 
     @property
-    def bases(self) -> tuple[int, ...]:
-        return tuple(self._bases)
+    def bases(self) -> Sequence[int]:
+        return self._bases
 
     @property
     def size(self) -> int:
@@ -107,24 +144,52 @@ class Segments:
         opened = self._opened.get(base)
         return opened.size if opened else self._disk.size(self._path(base, ".log"))
 
-    def append(self, data: Buffer, header: BatchHeader, now_ms: int) -> None:
-        """Add a batch that is stamped with the next offset, in a new segment if it is time for
-        one. Raise OSError, and nothing is added."""
-        if self._is_full_for(header, now_ms):
+    def modified_ms(self, base: int) -> int:
+        return self._disk.modified_ms(self._path(base, ".log"))
+
+    def at(self, base: int) -> Segment:
+        """The segment with that base, opened if need be."""
+        found = self._opened.get(base)
+        if found is None:
+            interval = self.config.index_interval_bytes
+            found = Segment.open(self._disk, self._directory, base, interval)
+            self._opened[base] = found
+        return found
+
+    def from_offset(self, offset: int) -> list[int]:
+        """The bases of the segment that would hold the offset, and of those after it."""
+        return self._bases[self._index_of(offset) :]
+
+    def end_of(self, base: int) -> int:
+        """Where the next segment begins, or the log ends."""
+        following = bisect_right(self._bases, base)
+        return self._bases[following] if following < len(self._bases) else self.end_offset
+
+    def append(self, data: Buffer, header: BatchHeader, now_ms: int) -> bool:
+        """Add a batch that is stamped with the next offset. Whether a new segment was begun for
+        it. Raise OSError, and nothing is added."""
+        if self._is_cut:
+            self.truncate(self.end_offset)
+        active = self.active
+        has_rolled = False
+        if self._is_full_for(active, header, now_ms):
             self.roll()
-        if header.last_offset - self.active.base_offset > OFFSET_SPAN_MAX:
+            has_rolled = True
+        if header.last_offset - self._bases[-1] > OFFSET_SPAN_MAX:
             self._begin(header.base_offset)
-        self.active.append(data, header)
+            has_rolled = True
+        (self.active if has_rolled else active).append(data, header)
+        return has_rolled
 
     def roll(self) -> None:
         """Begin a new segment where the last one ends, even if the next batch is beyond a gap:
         after a crash, segments that do not meet are a sign of loss."""
         self._begin(self.end_offset)
 
-    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> FileSlice | None:
+    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> Piece | None:
         """As a segment's read. A slice never spans two segments."""
-        for base in self._bases[self._index_of(offset) :]:
-            piece = self._segment(base).read(offset, bytes_max, end_offset)
+        for base in self.from_offset(offset):
+            piece = self.at(base).read(offset, bytes_max, end_offset)
             if piece is not None:
                 return piece
             if end_offset is not None and base >= end_offset:
@@ -133,8 +198,8 @@ class Segments:
 
     def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
         """The first record at or after both."""
-        for base in self._bases[self._index_of(start_offset) :]:
-            segment = self._segment(base)
+        for base in self.from_offset(start_offset):
+            segment = self.at(base)
             if segment.newest.timestamp >= timestamp:
                 found = segment.find_timestamp(timestamp, start_offset)
                 if found is not None:
@@ -143,27 +208,30 @@ class Segments:
 
     def find_newest(self, start_offset: int) -> TimedOffset | None:
         """The first record of the largest timestamp."""
-        live = [self._segment(base) for base in self._bases[self._index_of(start_offset) :]]
-        newest = max(segment.newest.timestamp for segment in live)
+        newest = max(self.at(base).newest.timestamp for base in self.from_offset(start_offset))
         return self.find_timestamp(newest, start_offset) if newest >= 0 else None
 
     def truncate(self, offset: int) -> None:
-        """Forget every batch that reaches `offset` or beyond."""
+        """Forget every batch that reaches `offset` or beyond, durably. Raise OSError: what is gone
+        by then must be gone durably before the next append."""
+        self._truncations += 1
+        self._is_cut = True
         while len(self._bases) > 1 and self._bases[-1] >= offset:
             self._remove(self._bases[-1])
-        if self._bases[-1] >= offset:
-            self.clear(offset)
+        if self._bases[-1] > offset:
+            self._begin_again(offset)
         else:
             self.active.truncate(offset)
             self.active.flush()
-        self._unflushed_from = min(self._unflushed_from, self.end_offset)
+        self._disk.sync_directory(self._directory)
+        self._is_cut = False
+        self.flushed_end = min(self.flushed_end, self.end_offset)
 
     def clear(self, offset: int) -> None:
-        """Forget everything and begin again at `offset`."""
-        for base in reversed(self._bases):
-            self._remove(base)
-        self._create(offset)
-        self._unflushed_from = offset
+        """Forget everything and begin again at `offset`, durably."""
+        self._truncations += 1
+        self._begin_again(offset)
+        self._disk.sync_directory(self._directory)
 
     def drop_before(self, offset: int) -> list[int]:
         """Remove the segments all of whose records are before `offset`: never the active one."""
@@ -173,43 +241,123 @@ class Segments:
             self._remove(self._bases[0])
         return gone
 
+    def begin_flush(self, also: Iterable[File] = ()) -> Flush:
+        """What to sync, other new files of the log included, so that all that was appended is
+        durable. When that is done, `end_flush` is told. Raise OSError, and it is as if this had
+        not been called."""
+        # What is handed out is not handed out again, so nothing may fail once that has begun.
+        for segment in self._opened.values():
+            segment.write_indexes()
+        # One that is under way has files that are not durable yet.
+        files = [*also, *(file for flush in self._under_way for file in flush.files)]
+        has_new_names = bool(files)
+        # What is durable may have an index that was built anew, so it is not only about the end.
+        for segment in self._opened.values():
+            unsynced = segment.write()
+            files += unsynced.files
+            has_new_names |= unsynced.has_new_names
+        directory = self._directory if has_new_names else None
+        flush = Flush(self.end_offset, files, directory, self._disk, self._truncations)
+        self._under_way.append(flush)
+        return flush
+
+    def end_flush(self, flush: Flush) -> None:
+        self._under_way = [other for other in self._under_way if other is not flush]
+        if flush.truncations == self._truncations:
+            self.flushed_end = max(self.flushed_end, flush.end_offset)
+
     def flush(self) -> int:
         """Make everything appended so far durable. The offset before which it is."""
-        end = self.end_offset
-        for base in self._bases[max(self._index_of(self._unflushed_from), 0) :]:
-            self._segment(base).flush()
-        self._unflushed_from = end
-        return end
+        flush = self.begin_flush()
+        flush.run()
+        self.end_flush(flush)
+        return self.flushed_end
 
     def release(self) -> None:
-        """Hold no descriptors until the log is used again. It must have been flushed."""
+        """Hold no descriptors for what was flushed until it is used again."""
         for base, segment in list(self._opened.items()):
-            segment.release()
-            if base != self._bases[-1]:
-                del self._opened[base]
+            if not segment.is_dirty:
+                segment.release()
+                if base != self._bases[-1]:
+                    del self._opened[base]
 
-    def sweep(self) -> None:
-        """Remove what was renamed away. Readers still in it keep the file until they are done."""
+    def sweep(self, now_ms: int) -> None:
+        """Remove what was renamed away, the configured time after this was first called for it.
+        Readers still in it keep the file until they are done."""
+        for name, due in list(self._doomed.items()):
+            if due is None:
+                self._doomed[name] = due = now_ms + self.config.file_delete_delay_ms
+            if now_ms >= due:
+                self._disk.remove(self._directory / name)
+                del self._doomed[name]
+
+    def swap_in(self, replaced: Sequence[int]) -> None:
+        """Put the compacted segment, which is written and synced under the first of these bases,
+        in the place of all of them."""
+        base = replaced[0]
+        self._rename_all(base, CLEANED, SWAP)
+        self._disk.sync_directory(self._directory)
+        self._complete_swap(replaced)
+
+    def _tidy(self) -> None:
+        """Undo or complete what a crash has interrupted."""
+        names = self.names = self._disk.names(self._directory)
+        self._bases = [int(name[:-4]) for name in names if name.endswith(".log")]
+        kept = {name[:20] for name in names if name.endswith(".log")}
+        if not any(name.endswith(LEFT_OVER) or _is_stray(name, kept) for name in names):
+            return
+        for name in names:
+            if name.endswith((DELETED, CLEANED, ".tmp")):
+                self._disk.remove(self._directory / name)
+        for name in names:
+            if name.endswith(".log" + SWAP):
+                self._resume_swap(int(name[: -len(".log" + SWAP)]))
+        kept = {file_name(base, "") for base in self._bases}
         for name in self._disk.names(self._directory):
-            if name.endswith(DELETED):
+            if _is_stray(name, kept) or name.endswith(SWAP):
                 self._disk.remove(self._directory / name)
 
-    def _is_full_for(self, header: BatchHeader, now_ms: int) -> bool:
-        active, config = self.active, self.config
+    def _resume_swap(self, base: int) -> None:
+        end = base
+        swapped = Segment(self._disk, self._directory, base, draft=SWAP, must_exist=True)
+        for placed in swapped.batches():
+            end = placed.header.next_offset
+        replaced = [old for old in self._bases if base <= old < end]
+        if base not in self._bases:
+            self._bases = sorted([*self._bases, base])
+            replaced = [base, *replaced]
+        self._complete_swap(replaced)
+
+    def _complete_swap(self, replaced: Sequence[int]) -> None:
+        # The old ones go from the back, and the log comes last: until then it can be done again.
+        base, *others = replaced
+        for other in reversed(others):
+            self._remove(other)
+        self._opened.pop(base, None)
+        self._rename_all(base, SWAP, "")
+        self._disk.sync_directory(self._directory)
+
+    def _rename_all(self, base: int, old: str, new: str) -> None:
+        for suffix in reversed(SUFFIXES):
+            path = self._path(base, suffix + old)
+            if self._disk.exists(path):
+                self._disk.rename(path, self._path(base, suffix + new))
+
+    def _is_full_for(self, active: Segment, header: BatchHeader, now_ms: int) -> bool:
         if not active.size:
             return False
+        config, began = self._config, active.first_timestamp
+        if active.size + header.size > config.segment_bytes:
+            return True
         newest = max(active.newest.timestamp, header.max_timestamp)
-        waited = (newest if newest >= 0 else now_ms) - active.first_timestamp
-        return (
-            active.size + header.size > config.segment_bytes
-            or (active.first_timestamp >= 0 and waited > config.segment_ms)
-            or active.index_bytes + 12 > config.segment_index_bytes
-        )
+        waited = (newest if newest >= 0 else now_ms) - began
+        is_old = began >= 0 and waited > self._roll_ms
+        return is_old or active.index_bytes + 12 > config.segment_index_bytes
 
-    def _recover(self, recovery_point: int) -> None:
+    def _recover(self, recovery_point: int, cleaned_until: int) -> None:
         """Check every segment that may hold what was not durable. Each is whole, and meets the
         next, or what follows goes: nobody was told that it is durable."""
-        suspect = self._bases[self._index_of(recovery_point) :]
+        suspect = self.from_offset(recovery_point) if self._bases else []
         for number, base in enumerate(suspect):
             segment, dropped = Segment.recover(
                 self._disk,
@@ -222,10 +370,12 @@ class Segments:
             self._opened[base] = segment
             self.dropped_bytes += dropped
             later = suspect[number + 1 :]
-            if dropped or (later and not self._meets(segment, later[0])):
+            is_gap = later and later[0] > cleaned_until and not self._meets(segment, later[0])
+            if dropped or is_gap:
                 for lost in reversed(later):
                     self.dropped_bytes += self.size_of(lost)
                     self._remove(lost)
+                self._disk.sync_directory(self._directory)
                 break
         if self._bases and self.end_offset < recovery_point:
             raise CorruptBatch(f"the log ends at {self.end_offset}, before {recovery_point}")
@@ -239,26 +389,23 @@ class Segments:
         """Which of the segments would hold it."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
-    def _segment(self, base: int) -> Segment:
-        found = self._opened.get(base)
-        if found is None:
-            interval = self.config.index_interval_bytes
-            found = Segment.open(self._disk, self._directory, base, interval)
-            self._opened[base] = found
-        return found
-
     def _begin(self, base: int) -> None:
         active = self.active
         active.seal()
         if active.base_offset != base:
             self._create(base)
 
+    def _begin_again(self, offset: int) -> None:
+        # From the start, so that a crash leaves an end that is not before what was durable.
+        for base in list(self._bases):
+            self._remove(base)
+        self._create(offset)
+        self.flushed_end = offset
+
     def _create(self, base: int) -> None:
         interval = self.config.index_interval_bytes
-        segment = Segment(self._disk, self._directory, base, interval)
-        self._disk.sync_directory(self._directory)
+        self._opened[base] = Segment(self._disk, self._directory, base, interval)
         self._bases.append(base)
-        self._opened[base] = segment
 
     def _remove(self, base: int) -> None:
         self._opened.pop(base, None)
@@ -266,8 +413,14 @@ class Segments:
         for suffix in SUFFIXES:
             path = self._path(base, suffix)
             if self._disk.exists(path):
-                self._disk.rename(path, path.with_name(path.name + DELETED))
-        self._disk.sync_directory(self._directory)
+                away = path.with_name(path.name + DELETED)
+                self._disk.rename(path, away)
+                self._doomed[away.name] = None
 
     def _path(self, base: int, suffix: str) -> Path:
         return self._directory / file_name(base, suffix)
+
+
+def _is_stray(name: str, stems: set[str]) -> bool:
+    """Whether it is an index without its segment."""
+    return name.endswith(SUFFIXES[1:]) and name[:20] not in stems

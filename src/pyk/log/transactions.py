@@ -13,8 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pyk.log.disk import Disk, File
-from pyk.log.index import DamagedIndex
+from pyk.disk import Disk
+from pyk.log.index import DamagedIndex, IndexFile
 
 _VERSION: Final = 0
 _ENTRY = struct.Struct(">hqqqq")
@@ -40,27 +40,23 @@ class Aborted(NamedTuple):
     """Whether the next segments can add nothing."""
 
 
-class TransactionIndex:
+class TransactionIndex(IndexFile):
     """Without entries at first, whatever the file says: `load` is what reads it."""
 
+    entry_bytes = _ENTRY.size
+    is_optional = True
+
     def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
-        self._disk = disk
-        self._path = path
+        super().__init__(disk, path)
         self._base_offset = base_offset
         self._entries: list[AbortedTransaction] = []
-        self._file: File | None = None
-        self._is_named = True
-        """Whether the directory durably has the file's name, if there is a file."""
 
     def load(self) -> None:
         """Read the file, if there is one. Raise DamagedIndex, after which the caller clears it and
         replays the segment."""
-        data = self._disk.read(self._path) if self._disk.exists(self._path) else b""
-        if len(data) % _ENTRY.size:
-            raise DamagedIndex(f"{self._path.name} has {len(data)} bytes")
         entries: list[AbortedTransaction] = []
         previous_offset = self._base_offset - 1
-        for version, *fields in _ENTRY.iter_unpack(data):
+        for version, *fields in _ENTRY.iter_unpack(self._load()):
             entry = AbortedTransaction(*fields)
             if version != _VERSION or entry.last_offset <= previous_offset or not _fits(entry):
                 raise DamagedIndex(f"{self._path.name} has version {version} of {entry}")
@@ -77,8 +73,8 @@ class TransactionIndex:
         assert _fits(aborted), aborted
         last_offset = self._entries[-1].last_offset if self._entries else self._base_offset - 1
         assert aborted.last_offset > last_offset, (aborted, last_offset)
-        self._opened().append(_ENTRY.pack(_VERSION, *aborted))
         self._entries.append(aborted)
+        self._unwritten += _ENTRY.pack(_VERSION, *aborted)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> Aborted:
         """The transactions with records from `fetch_offset` on and before `upper_bound_offset`."""
@@ -97,32 +93,23 @@ class TransactionIndex:
         """Forget the transactions whose markers are at `offset` or after it."""
         kept = bisect_left(self._entries, offset, key=_by_last_offset)
         if kept < len(self._entries):
-            self._opened().truncate(kept * _ENTRY.size)
             del self._entries[kept:]
+            self._rewrite(_packed(self._entries))
+
+    def replace(self, transactions: list[AbortedTransaction]) -> None:
+        """Forget what a damaged file says, and know these, durably."""
+        self._disk.replace(self._path, _packed(transactions))
+        self._file = None
+        self._entries, self._unwritten = list(transactions), bytearray()
 
     def clear(self) -> None:
         """Forget everything, and what a damaged file says."""
         self._entries = []
-        if self._disk.exists(self._path):
-            self._opened().truncate(0)
+        self._rewrite(b"")
 
-    def flush(self) -> None:
-        """Make it durable, and the name of the file if it is new."""
-        if self._file is not None:
-            self._file.sync()
-        if not self._is_named:
-            self._disk.sync_directory(self._path.parent)
-            self._is_named = True
 
-    def release(self) -> None:
-        """Let go of the descriptor, after a flush. The next append opens the file again."""
-        self._file = None
-
-    def _opened(self) -> File:
-        if self._file is None:
-            self._is_named = self._is_named and self._disk.exists(self._path)
-            self._file = self._disk.open(self._path)
-        return self._file
+def _packed(entries: list[AbortedTransaction]) -> bytes:
+    return b"".join(_ENTRY.pack(_VERSION, *entry) for entry in entries)
 
 
 def _fits(entry: AbortedTransaction) -> bool:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
+from pyk.disk import Lock, SyncFailed
 from pyk.types import Buffer
 
 if TYPE_CHECKING:
@@ -97,6 +98,9 @@ class Content:
     def apply(self, change: Change) -> None:
         self.live.apply(change)
         self.pending.append(change)
+
+    def start_writeback(self, position: int, size: int) -> None:
+        """Nothing: any of what was not synced may survive a power loss anyway."""
 
     def sync(self) -> None:
         if not self.pages_dropped:
@@ -263,6 +267,9 @@ class SimulatedFile:
         self._disk._truncate(self._content, size)
         self._size = size
 
+    def start_writeback(self, position: int, size: int) -> None:
+        """Nothing: any of what was not synced may survive a power loss anyway."""
+
     def sync(self) -> None:
         self._disk._sync(self._content)
 
@@ -277,7 +284,7 @@ class SimulatedDisk:
     """Bytes that the files may have together, by their sizes. A removed file counts no more."""
 
     fail_syncs: bool
-    """Syncs of files and directories raise EIO."""
+    """Syncs of files and directories raise SyncFailed."""
 
     crash_after: int | None
     """The number of the operation that is not completed."""
@@ -308,10 +315,12 @@ class SimulatedDisk:
         self._tree = Directory()
         self._pending: list[NameChange] = []
 
-    def open(self, path: Path) -> SimulatedFile:
+    def open(self, path: Path, *, must_exist: bool = False) -> SimulatedFile:
         directory, name = self._place(path)
         node = directory.live.get(name)
         if node is None:
+            if must_exist:
+                raise _error(errno.ENOENT, path)
             node = self._create(directory, name)
         if isinstance(node, Directory):
             raise _error(errno.EISDIR, path)
@@ -337,6 +346,11 @@ class SimulatedDisk:
 
     def size(self, path: Path) -> int:
         return len(self._file(path).live.data)
+
+    def modified_ms(self, path: Path) -> int:
+        """The beginning of time: this disk has no clock."""
+        self._file(path)
+        return 0
 
     def exists(self, path: Path) -> bool:
         try:
@@ -385,11 +399,15 @@ class SimulatedDisk:
     def names(self, path: Path) -> list[str]:
         return sorted(self._directory(path).live)
 
+    def lock(self, path: Path) -> Lock:
+        """Anybody's: there is one process on this machine."""
+        return self.open(path)
+
     def sync_directory(self, path: Path) -> None:
         directory = self._directory(path)
         self._count()
         if self.fail_syncs:
-            raise _error(errno.EIO, path)
+            raise SyncFailed(f"{path.name} was not synced")
         # A rename binds two directories: what the other had pending before it becomes durable too.
         synced, due, pending = {directory}, [], []
         for change in reversed(self._pending):
@@ -512,7 +530,7 @@ class SimulatedDisk:
         self._count()
         if self.fail_syncs:
             content.pages_dropped = True
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise SyncFailed("a file was not synced")
         content.sync()
 
     def _create(self, directory: Directory, name: str) -> Content:
@@ -527,12 +545,12 @@ class SimulatedDisk:
         self._pending.append(change)
 
     def _names_to(self, path: Path) -> list[str]:
+        text = str(path)
+        if text.startswith(self._prefix):
+            return text[len(self._prefix) :].split("/")
         if path == self.root:
             return []
-        text = str(path)
-        if not text.startswith(self._prefix):
-            raise _error(errno.ENOENT, path)
-        return text[len(self._prefix) :].split("/")
+        raise _error(errno.ENOENT, path)
 
     def _node(self, path: Path) -> Node:
         self._check()

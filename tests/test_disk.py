@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import pytest
 
-from pyk.log.disk import Disk, RealDisk
-from tests.log.simulated_disk import SimulatedDisk
+from pyk.disk import Disk, RealDisk
+from tests.simulated_disk import SimulatedDisk
 
 
 @pytest.fixture(params=["real", "simulated"])
@@ -274,7 +274,7 @@ def test_a_real_append_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> N
     script = """if True:
         import resource, sys
         from pathlib import Path
-        from pyk.log.disk import RealDisk
+        from pyk.disk import RealDisk
 
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
         file = RealDisk().open(Path(sys.argv[1]))

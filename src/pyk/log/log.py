@@ -1,0 +1,418 @@
+"""The log of one partition: its batches, and what they say of producers, transactions and epochs.
+
+    append  -> segments -> producers, aborted transactions
+    read    <- segments, up to where the reader may see
+
+What is derived from the batches is always what replaying them would give. Everything here is
+synchronous: appends go to the page cache, and what waits for the disk (`begin_flush`, compaction)
+is handed out to be run elsewhere. Who leads, and what is committed, others say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pyk.disk import Disk
+from pyk.errors import ErrorCode, KafkaError, storage_error
+from pyk.log.batch_survival import LastOfProducer
+from pyk.log.compaction import Plan, Result, plan, remove_draft, rewrite
+from pyk.log.config import LogConfig
+from pyk.log.epochs import LeaderEpochs
+from pyk.log.index import TimedOffset
+from pyk.log.producers import Origin, Producers
+from pyk.log.replay import read_marker
+from pyk.log.retention import first_kept_offset
+from pyk.log.segment import Piece, Writeback
+from pyk.log.segments import Flush, Segments
+from pyk.log.state import LogState
+from pyk.log.transactions import AbortedTransaction
+from pyk.types import Buffer
+from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header, stamp_offset
+
+
+class Appended(NamedTuple):
+    """Where a batch is in the log."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+    """The largest of its records'."""
+    is_repeated: bool = False
+    """It had been there already, and was not added again."""
+
+
+class Compaction(NamedTuple):
+    """What it takes to compact a log beside everything else: it can be sent to another process."""
+
+    directory: Path
+    plan: Plan
+    aborted: list[AbortedTransaction]
+    producers: dict[int, LastOfProducer]
+
+    def run(self, disk: Disk, checkpoint: Callable[[], None] = lambda: None) -> Result:
+        """Raise CorruptBatch if the log is damaged, OSError if the disk fails or is full, or if
+        segments were removed meanwhile, and what `checkpoint` raises: nothing is left then."""
+        return rewrite(
+            disk,
+            self.directory,
+            self.plan,
+            self.aborted,
+            self.producers,
+            checkpoint=checkpoint,
+        )
+
+
+class Log:
+    """Made by `open`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        segments: Segments,
+        state: LogState,
+        start_offset: int,
+        high_watermark: int,
+    ) -> None:
+        self.directory = directory
+        self.start_offset = start_offset
+        """Nobody is shown records before it, even if they are still there."""
+        self.high_watermark = high_watermark
+        self.cleaned_until = start_offset
+        """Where the last compaction ended."""
+        self._disk = disk
+        self._segments = segments
+        self._state = state
+        self._unflushed_since: int | None = None
+        self._compaction: Compaction | None = None
+        """The one that is under way."""
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        config: LogConfig,
+        *,
+        recovery_point: int | None = None,
+        start_offset: int = 0,
+        high_watermark: int = 0,
+        cleaned_until: int = 0,
+    ) -> Self:
+        """The log in a directory, made if it is not there.
+
+        After a clean shutdown `recovery_point` is None. Otherwise everything from there on is
+        checked, and what was torn is dropped. Raise CorruptLog if what was durable is damaged.
+        """
+        segments = Segments.open(disk, directory, config, recovery_point, cleaned_until)
+        if segments.end_offset < start_offset:
+            # What was deleted on request had not all been durable.
+            segments.clear(start_offset)
+        start_offset = max(start_offset, segments.start_offset)
+        high_watermark = min(max(high_watermark, start_offset), segments.end_offset)
+        state = LogState.open(
+            disk,
+            directory,
+            segments,
+            start_offset=start_offset,
+            high_watermark=high_watermark,
+            suspect=[] if recovery_point is None else segments.from_offset(recovery_point),
+        )
+        log = cls(disk, directory, segments, state, start_offset, high_watermark)
+        if start_offset < cleaned_until <= log.end_offset:
+            log.cleaned_until = cleaned_until
+        if recovery_point is not None:
+            log.flush()
+            disk.sync_directory(directory)
+        return log
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        return self._state.epochs
+
+    @property
+    def producers(self) -> Producers:
+        return self._state.producers
+
+    @property
+    def config(self) -> LogConfig:
+        return self._segments.config
+
+    @config.setter
+    def config(self, config: LogConfig) -> None:
+        self._segments.config = config
+
+    @property
+    def end_offset(self) -> int:
+        return self._segments.end_offset
+
+    @property
+    def flushed_end(self) -> int:
+        """Everything before it is durable."""
+        return self._segments.flushed_end
+
+    @property
+    def dropped_bytes(self) -> int:
+        """What recovery has cut off."""
+        return self._segments.dropped_bytes
+
+    @property
+    def size(self) -> int:
+        return self._segments.size
+
+    @property
+    def starts_inside_a_segment(self) -> bool:
+        """Whether there are still records before the start."""
+        return self.start_offset > self._segments.start_offset
+
+    def segment_offset(self, offset: int) -> int:
+        """Where the segment begins that would hold the offset."""
+        return min(self._segments.from_offset(offset)[0], offset)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Before it every transaction is decided, and the decision committed."""
+        unstable = self.producers.first_unstable_offset
+        if unstable is None:
+            return self.high_watermark
+        return max(min(unstable, self.high_watermark), self.start_offset)
+
+    def append(
+        self,
+        data: bytearray | memoryview,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Give the batch, which was found valid, its place at the end. It is stamped in place.
+
+        Raise KafkaError, and nothing is added: for what its producer may not do, or with
+        KAFKA_STORAGE_ERROR for what the disk could not.
+        """
+        stamp_offset(data, 0, self._segments.end_offset, leader_epoch)
+        header = peek_header(data)
+        if header.producer_id >= 0:
+            repeated = self._check(data, header, origin, transaction_version)
+            if repeated is not None:
+                return repeated
+        self._add(data, header, now_ms)
+        return Appended(header.base_offset, header.last_offset, header.max_timestamp)
+
+    def append_replicated(self, data: Buffer, now_ms: int) -> None:
+        """Add batches as the leader has them. Raise CorruptBatch, or KafkaError if they do not go
+        on from here, or for what the disk could not: those before stay."""
+        view = memoryview(data)
+        for position, header in iterate_batches(view, torn_tail_allowed=True):
+            check_crc(view, position, header)
+            if header.base_offset < self.end_offset:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"{self.directory.name} ends at {self.end_offset}: no batch can be added"
+                    f" at {header.base_offset}",
+                )
+            self._add(view[position : position + header.size], header, now_ms)
+
+    def read(self, offset: int, bytes_max: int, end_offset: int) -> Piece | None:
+        """Whole batches from the one that holds `offset`, none of which reaches `end_offset`.
+        Raise KafkaError with OFFSET_OUT_OF_RANGE."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.directory.name} has {self.start_offset} to {self.end_offset}, and not"
+                f" {offset}",
+            )
+        return self._segments.read(offset, bytes_max, end_offset)
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records between the two."""
+        return self._state.aborted(start_offset, end_offset)
+
+    def find_timestamp(self, timestamp: int) -> TimedOffset | None:
+        """The first record at or after that time, by offset."""
+        return self._segments.find_timestamp(timestamp, self.start_offset)
+
+    def find_newest(self) -> TimedOffset | None:
+        """The first record of the largest timestamp."""
+        return self._segments.find_newest(self.start_offset)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """Everything before `offset` is committed."""
+        self.high_watermark = min(max(offset, self.high_watermark), self.end_offset)
+        self.producers.on_high_watermark(self.high_watermark)
+
+    def advance_start(self, offset: int) -> None:
+        """Show no records before `offset`. To survive a crash it must be in a checkpoint."""
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.directory.name} is committed up to {self.high_watermark}: it cannot start"
+                f" at {offset}",
+            )
+        if offset > self.start_offset:
+            self.start_offset = offset
+            self._state.start_at(offset)
+
+    def retire(self, now_ms: int) -> int:
+        """Remove the segments that retention does not ask for, and the files of those that went
+        before. How many segments went: none while they are being compacted."""
+        kept = self._segments.start_offset
+        if self._compaction is None:
+            kept = first_kept_offset(self._segments, self.start_offset, self.high_watermark, now_ms)
+        if kept == self.end_offset > self._segments.bases[-1]:
+            # All of it is to go, the active segment too: the log stays where it ends.
+            self.roll()
+        gone = self._segments.drop_before(kept)
+        if gone:
+            self.start_offset = max(self.start_offset, self._segments.start_offset)
+            self._state.start_at(self.start_offset)
+            self._state.keep_snapshots()
+            # The checkpoint does not give a start that the files show, so these must not come back.
+            self._disk.sync_directory(self.directory)
+        self._segments.sweep(now_ms)
+        return len(gone)
+
+    def truncate(self, offset: int) -> None:
+        """Forget every batch that reaches `offset` or beyond, durably. If that is before what is
+        durable now, a checkpoint must have said so before."""
+        if offset >= self.end_offset:
+            return
+        self._compaction = None
+        self._state.aborted_index(self._segments.from_offset(offset)[0])
+        try:
+            self._segments.truncate(offset)
+        finally:
+            # Whatever a disk that failed has left, this is in step with it.
+            end = self.end_offset
+            self.start_offset = min(self.start_offset, end)
+            self.high_watermark = min(self.high_watermark, end)
+            self.cleaned_until = min(self.cleaned_until, end)
+            self._state.truncate(self.high_watermark)
+
+    def clear(self, offset: int) -> None:
+        """Forget everything and begin again at `offset`, durably."""
+        self._compaction = None
+        self._state.remove_snapshots()
+        self._segments.clear(offset)
+        self._state.clear()
+        self.start_offset = self.high_watermark = self.cleaned_until = offset
+
+    def begin_compaction(self, now_ms: int) -> Compaction | None:
+        """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
+        if not self.config.is_compacted or self._compaction is not None:
+            return None
+        planned = plan(
+            self._segments,
+            cleaned_until=self.cleaned_until,
+            log_start_offset=self.start_offset,
+            # What is compacted is durable, and what is not rewritten must be so already.
+            last_stable_offset=min(self.last_stable_offset, self.flushed_end),
+            now_ms=now_ms,
+        )
+        if planned is None:
+            return None
+        producers = {
+            p.producer_id: LastOfProducer(p.last_data_offset if p.batches else None, p.epoch)
+            for p in self.producers
+        }
+        aborted = self.aborted(planned.start_offset, planned.end_offset)
+        self._compaction = Compaction(self.directory, planned, aborted, producers)
+        return self._compaction
+
+    def end_compaction(self, compaction: Compaction, result: Result | None) -> None:
+        """Put what was written in its place, unless the log was truncated meanwhile. Without a
+        result, because it failed, all stays as it is."""
+        is_current, self._compaction = self._compaction is compaction, None
+        if result is None:
+            return
+        for each in result.rewritten:
+            if is_current:
+                self._segments.swap_in(each.bases)
+            else:
+                remove_draft(self._disk, self.directory, each.bases[0])
+        if is_current:
+            self.cleaned_until = result.end_offset
+            self._state.keep_snapshots()
+
+    def roll(self) -> None:
+        """Begin a new segment, if the last one has anything. Raise KafkaError with
+        KAFKA_STORAGE_ERROR."""
+        try:
+            self._segments.roll()
+        except OSError as error:
+            raise storage_error(self.directory.name, error) from error
+        self._state.take_snapshot(self._segments.active.base_offset)
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether flush.messages or flush.ms ask for it."""
+        if self._unflushed_since is None:
+            return False
+        unflushed = self.end_offset - self.flushed_end
+        waited = now_ms - self._unflushed_since
+        return unflushed >= self.config.flush_messages or waited >= self.config.flush_ms
+
+    @property
+    def is_writeback_due(self) -> bool:
+        return self._segments.active.is_writeback_due
+
+    def begin_writeback(self) -> Writeback:
+        """What the disk may begin with, so that later flushes are short and no append waits for
+        it. To be run in any thread."""
+        return self._segments.active.begin_writeback()
+
+    def begin_flush(self) -> Flush:
+        """What to sync, in any thread. Then `end_flush` is told."""
+        flush = self._segments.begin_flush(self._state.unsynced)
+        self._state.unsynced = []
+        self._unflushed_since = None
+        return flush
+
+    def end_flush(self, flush: Flush) -> None:
+        self._segments.end_flush(flush)
+
+    def flush(self) -> None:
+        """Make everything durable that was appended so far."""
+        flush = self.begin_flush()
+        flush.run()
+        self.end_flush(flush)
+        self.epochs.flush()
+
+    def close(self) -> None:
+        """Make everything durable, and opening it again quick. It can still be used."""
+        self._state.take_snapshot(self.end_offset)
+        self._state.keep_snapshots()
+        self.flush()
+        self._segments.release()
+
+    def release(self) -> None:
+        """Hold no descriptors for what was flushed until it is used again."""
+        self._segments.release()
+
+    def _check(
+        self, data: Buffer, header: BatchHeader, origin: Origin, transaction_version: int
+    ) -> Appended | None:
+        if header.is_control:
+            marker = read_marker(data, header)
+            if marker is not None:
+                self.producers.check_marker(
+                    header, marker.coordinator_epoch, origin, transaction_version
+                )
+            return None
+        repeated = self.producers.check(header, origin, transaction_version)
+        if repeated is None:
+            return None
+        return Appended(repeated.base_offset, repeated.last_offset, repeated.timestamp, True)
+
+    def _add(self, data: Buffer, header: BatchHeader, now_ms: int) -> None:
+        try:
+            self._state.begin_epoch(header)
+            if self._segments.append(data, header, now_ms):
+                self._state.take_snapshot(self._segments.active.base_offset)
+        except OSError as error:
+            raise storage_error(self.directory.name, error) from error
+        if self._unflushed_since is None:
+            self._unflushed_since = now_ms
+        self._state.note(data, header)

@@ -1,0 +1,168 @@
+"""What the batches of a log say, beside their records: of producers, transactions and epochs.
+
+It is told of every batch and always knows what replaying all of them would give. A snapshot at the
+start of each segment says where replaying may begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from pyk.disk import Disk, File
+from pyk.log.checkpoints import DamagedCheckpoint
+from pyk.log.epochs import EpochStart, LeaderEpochs
+from pyk.log.index import DamagedIndex
+from pyk.log.producers import Producers
+from pyk.log.replay import note, replay
+from pyk.log.segment import Segment
+from pyk.log.segments import Segments
+from pyk.log.snapshots import Snapshots
+from pyk.log.transactions import AbortedTransaction, TransactionIndex
+from pyk.types import Buffer
+from pyk.wire.batch import BatchHeader
+
+
+class LogState:
+    """Made by `open`."""
+
+    def __init__(self, disk: Disk, directory: Path, segments: Segments) -> None:
+        self.producers = Producers()
+        self.epochs = LeaderEpochs(disk, directory)
+        self._disk = disk
+        self._directory = directory
+        self._segments = segments
+        self._snapshots = Snapshots(disk, directory, segments.names)
+        self.unsynced: list[File] = []
+        """Files that are to be synced with the log."""
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        segments: Segments,
+        *,
+        start_offset: int,
+        high_watermark: int,
+        suspect: list[int],
+    ) -> Self:
+        """What the log in a directory says. `suspect` are the bases of segments that recovery has
+        looked into: what was aborted in them is indexed anew."""
+        state = cls(disk, directory, segments)
+        state._load_epochs(start_offset)
+        state._load_producers(high_watermark, suspect)
+        return state
+
+    def begin_epoch(self, header: BatchHeader) -> None:
+        """A batch is about to be appended. Its epoch is on disk before it, so that the file lacks
+        none that the log has. Raise OSError."""
+        epoch = header.partition_leader_epoch
+        if not self.epochs.is_known(epoch) and epoch >= 0:
+            self.epochs.assign(epoch, header.base_offset)
+
+    def note(self, data: Buffer, header: BatchHeader) -> None:
+        """A batch is in the log."""
+        if header.producer_id < 0:
+            return
+        aborted = note(self.producers, header, lambda: data)
+        if aborted is not None:
+            self._segments.active.note_aborted(aborted)
+
+    def take_snapshot(self, offset: int) -> None:
+        """What is known now is what the batches before `offset` say."""
+        if offset in self._snapshots.offsets:
+            return
+        # Without one, replaying begins earlier, and that is all.
+        with suppress(OSError):
+            self.unsynced.append(self._snapshots.write(offset, self.producers))
+
+    def keep_snapshots(self) -> None:
+        """Remove those that no segment needs any more."""
+        self._snapshots.keep(self._segments.bases)
+
+    def start_at(self, offset: int) -> None:
+        """Records before `offset` are not to be known any more."""
+        self.epochs.truncate_from_start(offset)
+
+    def truncate(self, high_watermark: int) -> None:
+        """The log was truncated, and ends where its segments do."""
+        end = self._segments.end_offset
+        if self._snapshots.remove_after(end):
+            # One that came back could be taken for a later one of the same name.
+            self._disk.sync_directory(self._directory)
+        self._load_producers(high_watermark, [])
+        self.epochs.truncate_from_end(end)
+
+    def remove_snapshots(self) -> None:
+        """All of the log is about to go, and to sync its directory."""
+        self._snapshots.remove_after(-1)
+
+    def clear(self) -> None:
+        """All of the log is gone."""
+        self.epochs.truncate_from_end(0)
+        self.producers.reset()
+
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records between the two."""
+        found: list[AbortedTransaction] = []
+        for base in self._segments.from_offset(start_offset):
+            in_segment = self.aborted_index(base).collect(start_offset, end_offset)
+            found += in_segment.transactions
+            if in_segment.is_complete:
+                break
+        return found
+
+    def aborted_index(self, base: int) -> TransactionIndex:
+        """That of a segment, built anew if it is damaged."""
+        segment = self._segments.at(base)
+        try:
+            return segment.aborted
+        except DamagedIndex:
+            return self._rebuilt_aborted_index(segment)
+
+    def _load_epochs(self, start_offset: int) -> None:
+        try:
+            self.epochs = LeaderEpochs.open(self._disk, self._directory)
+        except DamagedCheckpoint:
+            self.epochs.assign_all(self._epochs_of_batches())
+        # Of a log that has lost all its records it is still known whose they were.
+        self.epochs.truncate_from_end(max(self._segments.end_offset, start_offset + 1))
+        self.epochs.truncate_from_start(start_offset)
+
+    def _epochs_of_batches(self) -> Iterator[EpochStart]:
+        epoch = -1
+        for base in self._segments.bases:
+            for _, header in self._segments.at(base).batches():
+                if header.partition_leader_epoch > epoch:
+                    epoch = header.partition_leader_epoch
+                    yield EpochStart(epoch, header.base_offset)
+
+    def _load_producers(self, high_watermark: int, suspect: list[int]) -> None:
+        """The last snapshot that is not beyond the high watermark is where to start: it has
+        nothing of transactions that have ended, and their ends are not final above it."""
+        segments, end = self._segments, self._segments.end_offset
+        self._snapshots.remove_after(end)
+        limit = min([high_watermark, *suspect[:1]])
+        offset = self._snapshots.load(self.producers, limit, segments.start_offset)
+        for base in suspect:
+            segments.at(base).forget_aborted()
+        for base in segments.from_offset(offset) if offset < end else ():
+            segment = segments.at(base)
+            for aborted in replay(self.producers, segment, offset, end):
+                if base in suspect:
+                    segment.note_aborted(aborted)
+        self.producers.on_high_watermark(high_watermark)
+
+    def _rebuilt_aborted_index(self, segment: Segment) -> TransactionIndex:
+        producers = Producers()
+        base = segment.base_offset
+        offset = self._snapshots.load(producers, base, self._segments.start_offset)
+        for before in self._segments.from_offset(offset):
+            if before < base:
+                for _ in replay(producers, self._segments.at(before), offset, base):
+                    pass
+        segment.replace_aborted(list(replay(producers, segment, base, segment.next_offset)))
+        return segment.aborted

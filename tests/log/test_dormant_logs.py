@@ -1,0 +1,78 @@
+"""Logs that nobody has asked for since a clean shutdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyk.disk import RealDisk
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.log.directory import DataDirectory
+from pyk.types import TopicPartition, Uuid
+from tests.log.test_log import add, batch
+from tests.simulated_disk import ROOT, SimulatedDisk
+
+TOPIC_ID = Uuid(b"the topic's uuid")
+
+
+def test_after_a_clean_shutdown_logs_may_stay_dormant_until_they_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    disk = RealDisk()
+    directory = DataDirectory.open(disk, tmp_path, lambda _: LogConfig())
+    for number in range(3):
+        log = directory.create(TopicPartition("t", number), TOPIC_ID, LogConfig())
+        add(log, batch(1), batch(2), batch(3))
+        log.advance_high_watermark(3)
+        directory.delete_records(TopicPartition("t", number), number)
+    directory.close()
+
+    again = DataDirectory.open(disk, tmp_path, lambda _: LogConfig(), may_be_dormant=True)
+    assert (again.logs, again.failed) == ({}, {})
+    assert again.partitions == {TopicPartition("t", n) for n in range(3)}
+    log = again.log(TopicPartition("t", 2))
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (2, 3, 3)
+    again.delete(TopicPartition("t", 0))
+    with pytest.raises(KafkaError) as unknown:
+        again.log(TopicPartition("t", 0))
+    assert unknown.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    again.checkpoint()
+    again.close()
+
+    last = DataDirectory.open(disk, tmp_path, lambda _: LogConfig(), may_be_dormant=True)
+    assert last.was_clean
+    log = last.log(TopicPartition("t", 1))
+    assert (log.start_offset, log.high_watermark, log.end_offset) == (1, 3, 3)
+
+
+def test_a_dormant_log_that_is_damaged_is_found_out_when_it_is_asked_for(tmp_path: Path) -> None:
+    disk = RealDisk()
+    directory = DataDirectory.open(disk, tmp_path, lambda _: LogConfig())
+    log = directory.create(TopicPartition("t", 0), TOPIC_ID, LogConfig())
+    add(log, batch(1))
+    directory.close()
+    with (tmp_path / "t-0" / f"{0:020}.log").open("ab") as file:
+        file.write(b"rot")
+    again = DataDirectory.open(disk, tmp_path, lambda _: LogConfig(), may_be_dormant=True)
+    for _ in range(2):
+        with pytest.raises(KafkaError) as damaged:
+            again.log(TopicPartition("t", 0))
+        assert damaged.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert again.failed.keys() == {TopicPartition("t", 0)}
+    assert again.partitions == set()
+
+
+def test_a_checkpoint_that_says_nothing_new_is_not_written() -> None:
+    disk = SimulatedDisk()
+    directory = DataDirectory.open(disk, ROOT / "data", lambda _: LogConfig())
+    log = directory.create(TopicPartition("t", 0), TOPIC_ID, LogConfig())
+    directory.checkpoint()
+    operations = disk.operations
+    directory.checkpoint()
+    assert disk.operations == operations
+    add(log, batch(1))
+    log.flush()
+    directory.checkpoint()
+    assert disk.operations > operations
