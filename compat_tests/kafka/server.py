@@ -18,6 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from compat_tests.kafka import jars
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tests.clients.raw import RawClient
 
 HOST = "127.0.0.1"
 START_TIMEOUT = 60.0
@@ -70,23 +77,54 @@ class KafkaServer:
 
 
 @contextmanager
-def kafka_server(overrides: Mapping[str, str] = {}, *, heap_mb: int = 512) -> Iterator[KafkaServer]:
+def kafka_server(
+    overrides: Mapping[str, str] = {}, *, heap_mb: int = 512, home: Path | None = None
+) -> Iterator[KafkaServer]:
     """A server that answers. `overrides` are added to its properties, or replace them.
 
-    Raises `jars.Missing`, and `ServerFailed` if it does not answer within `START_TIMEOUT`.
+    It keeps its files in `home`, where it goes on with what it finds, or else in a directory that
+    goes with it. Raises `jars.Missing`, and `ServerFailed` if it does not answer within
+    `START_TIMEOUT`.
     """
     with ExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-kafka-")))
+        if home is None:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-kafka-")))
         port, controller_port = _free_ports(2)
         properties = {**_properties(home, port, controller_port), **overrides}
+        is_new = not (home / "server.properties").exists()
         config = _written(home / "server.properties", properties)
-        _format(config)
+        if is_new:
+            _format(config)
         process = stack.enter_context(_running(home, config, heap_mb))
         server = KafkaServer(
             HOST, port, Path(properties["log.dirs"]), process.pid, home / "server.log"
         )
         _wait_until_it_answers(server, process)
         yield server
+
+
+def wait_until_it_leads(server: KafkaServer) -> None:
+    """A Kafka that goes on with old logs answers before it leads them, and then says so."""
+    logs = [log.name.rpartition("-") for log in server.data_dir.glob("*-[0-9]*") if log.is_dir()]
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[ListOffsetsPartition(partition_index=int(number), timestamp=-1)],
+        )
+        for topic, _, number in logs
+        if topic != "__cluster_metadata"
+    ]
+    request = ListOffsetsRequest(replica_id=-1, topics=topics)
+    deadline = time.monotonic() + START_TIMEOUT
+    with RawClient(server.bootstrap_servers) as client:
+        while any(
+            partition.error_code
+            for topic in client.ask(ApiKey.LIST_OFFSETS, 5, request).topics
+            for partition in topic.partitions
+        ):
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"it does not lead its partitions:\n{_tail(server.log)}")
+            time.sleep(POLL_INTERVAL)
 
 
 def _properties(home: Path, port: int, controller_port: int) -> dict[str, str]:

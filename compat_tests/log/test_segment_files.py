@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.kafka import jars
-from pyk.log.disk import RealDisk
+from pyk.disk import RealDisk
 from pyk.log.segment import Segment
 from pyk.wire.batch import read_header
 from pyk.wire.compression import Compression
