@@ -1,0 +1,136 @@
+"""A broker's configuration in its layers, and the configuration of topics that rests on it.
+
+    default < static (files) < cluster-wide < per broker < topic
+
+A value is text as it was written; `config` and `topic_config` are what it all comes to, typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Final, TypeVar
+
+from pyk.config.broker import BROKER_KEYS, BrokerConfig, spellings
+from pyk.config.keys import Key
+from pyk.config.listeners import parse_listener, parse_protocol_map
+from pyk.config.topic import TOPIC_KEYS, TopicConfig
+from pyk.config.values import Value, invalid
+
+MILLISECONDS: Final = {"hours": 3_600_000, "minutes": 60_000}
+FOR_EVER: Final = -1
+
+Config = TypeVar("Config")
+
+
+class BrokerSettings:
+    """Frozen in effect: a change makes a new one.
+
+    Raises `KafkaError` with INVALID_CONFIG if a value is not what its key asks for, naming both.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, str] = {},
+        *,
+        cluster_wide: Mapping[str, str] = {},
+        per_broker: Mapping[str, str] = {},
+    ) -> None:
+        self.static: Final = _with_node_id(static)
+        self.cluster_wide: Final = dict(cluster_wide)
+        self.per_broker: Final = dict(per_broker)
+        effective = _overlaid(_overlaid(self.static, self.cluster_wide), self.per_broker)
+        self.config: Final = _built(BrokerConfig, _parsed(BROKER_KEYS, effective))
+        _check(self.config)
+        self.topic_defaults: Final = _built(TopicConfig, _inherited(self.config))
+
+    def changed(
+        self,
+        *,
+        cluster_wide: Mapping[str, str] | None = None,
+        per_broker: Mapping[str, str] | None = None,
+    ) -> BrokerSettings:
+        """These settings with other dynamic layers."""
+        return BrokerSettings(
+            self.static,
+            cluster_wide=self.cluster_wide if cluster_wide is None else cluster_wide,
+            per_broker=self.per_broker if per_broker is None else per_broker,
+        )
+
+    def topic_config(self, overrides: Mapping[str, str] = {}) -> TopicConfig:
+        """A topic's configuration, over the broker's defaults. Raises `KafkaError`."""
+        if not overrides:
+            return self.topic_defaults
+        values = asdict(self.topic_defaults) | _parsed(TOPIC_KEYS, overrides)
+        return _built(TopicConfig, values)
+
+
+def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
+    # Kafka keeps the two names equal, whichever is given. A difference is left for `_check`.
+    default = str(BROKER_KEYS["node.id"].default)
+    identity = static.get("node.id") or static.get("broker.id") or default
+    return {"node.id": identity, "broker.id": identity, **static}
+
+
+def _overlaid(below: Mapping[str, str], above: Mapping[str, str]) -> dict[str, str]:
+    # A dynamic log.retention.ms also hides the hours of a file.
+    hidden = {spelling for name in above for spelling in spellings(name)}
+    return {name: value for name, value in below.items() if name not in hidden} | dict(above)
+
+
+def _parsed(keys: Mapping[str, Key], texts: Mapping[str, str]) -> dict[str, Value]:
+    return {
+        keys[name].attribute: keys[name].parse(text) for name, text in texts.items() if name in keys
+    }
+
+
+def _built(make: Callable[..., Config], values: Mapping[str, Value]) -> Config:
+    return make(**values)
+
+
+def _inherited(config: BrokerConfig) -> dict[str, Value]:
+    found = {
+        key.attribute: _first_set(config, key.broker) for key in TOPIC_KEYS.values() if key.broker
+    }
+    retention_ms = found["retention_ms"]
+    assert isinstance(retention_ms, int)
+    return found | {"retention_ms": max(retention_ms, FOR_EVER)}
+
+
+def _first_set(config: BrokerConfig, names: tuple[str, ...]) -> Value:
+    for name in names:
+        value: Value = getattr(config, BROKER_KEYS[name].attribute)
+        unit = MILLISECONDS.get(name.rpartition(".")[2])
+        if unit is not None and isinstance(value, int):
+            return value * unit
+        if value is not None:
+            return value
+    raise AssertionError(f"none of {names} has a default")
+
+
+def _check(config: BrokerConfig) -> None:
+    """What Kafka checks across keys, as far as pyk has them."""
+    if config.node_id != config.broker_id:
+        raise invalid("broker.id", config.broker_id, f"node.id is {config.node_id}")
+    if config.log_roll_ms is not None and config.log_roll_ms < 1:
+        raise invalid("log.roll.ms", config.log_roll_ms, "it must be at least 1")
+    if config.log_roll_jitter_ms is not None and config.log_roll_jitter_ms < 0:
+        raise invalid("log.roll.jitter.ms", config.log_roll_jitter_ms, "it must be at least 0")
+    for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
+        if getattr(config, BROKER_KEYS[name].attribute) == 0:
+            raise invalid(name, 0, "it must be at least 1, or -1 for ever")
+    _check_listeners(config)
+
+
+def _check_listeners(config: BrokerConfig) -> None:
+    protocols = parse_protocol_map(
+        "listener.security.protocol.map", config.listener_security_protocol_map
+    )
+    for key, texts in (
+        ("listeners", config.listeners),
+        ("advertised.listeners", config.advertised_listeners or ()),
+    ):
+        for text in texts:
+            if parse_listener(key, text).name not in protocols:
+                reason = "listener.security.protocol.map does not have its name"
+                raise invalid(key, text, reason)
