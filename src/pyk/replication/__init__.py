@@ -1,0 +1,1 @@
+"""Partitions and their replicas: what leads, follows, and is committed."""

@@ -1,0 +1,91 @@
+"""What logs have in memory goes to the disk, beside appends and reads.
+
+- Whoever must not be answered before a record is durable waits for a flush. One flush serves all
+  who wait when it begins; those who come while it runs share the next one.
+- Logs with `flush.ms` are flushed when that time has passed since something was appended.
+- Of logs that grow fast the system is told to begin early, so that neither a flush nor an append
+  meets gigabytes that are still in memory.
+- A sync that failed ends the broker: `SyncFailed` goes up through whoever waited.
+"""
+
+from __future__ import annotations
+
+import math
+
+import trio
+
+from pyk.disk import SyncFailed
+from pyk.errors import KafkaError, storage_error
+from pyk.log.config import INT64_MAX
+from pyk.log.log import Log
+from pyk.offload import Offload, in_thread
+
+
+class Flusher:
+    """One for all logs of a broker."""
+
+    def __init__(self, offload: Offload = in_thread) -> None:
+        self._offload = offload
+        self._under_way: dict[Log, trio.Event] = {}
+        self._growing: dict[Log, None] = {}
+        self._deadlines: dict[Log, float] = {}
+        """When logs are to be flushed, on trio's clock."""
+        self._woken = trio.Event()
+        self._failure: SyncFailed | None = None
+
+    async def wait_durable(self, log: Log, end_offset: int) -> None:
+        """Return when everything before `end_offset` is durable. Raise KafkaError with
+        KAFKA_STORAGE_ERROR, and SyncFailed."""
+        while log.flushed_end < end_offset:
+            if self._failure is not None:
+                raise SyncFailed(str(self._failure)) from self._failure
+            under_way = self._under_way.get(log)
+            if under_way is None:
+                await self._flush(log)
+            else:
+                await under_way.wait()
+
+    def note_append(self, log: Log) -> None:
+        """Something was appended. If that has become much, the disk is to begin with it."""
+        if log.is_writeback_due:
+            self._growing[log] = None
+            self._woken.set()
+        if log.config.flush_ms != INT64_MAX and log not in self._deadlines:
+            self._deadlines[log] = trio.current_time() + log.config.flush_ms / 1000
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Bring what gathers to the disk, until cancelled. Raise SyncFailed."""
+        while True:
+            with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
+                await self._woken.wait()
+            self._woken = trio.Event()
+            while self._growing:
+                log, _ = self._growing.popitem()
+                await self._offload(log.begin_writeback().run)
+            now = trio.current_time()
+            for log in [log for log, due in self._deadlines.items() if due <= now]:
+                del self._deadlines[log]
+                await self._flush_by_time(log)
+
+    async def _flush_by_time(self, log: Log) -> None:
+        try:
+            await self.wait_durable(log, log.end_offset)
+        except KafkaError:
+            # Nobody waits for it. When there is space again it is flushed.
+            self.note_append(log)
+
+    async def _flush(self, log: Log) -> None:
+        done = self._under_way[log] = trio.Event()
+        try:
+            flush = log.begin_flush()
+            await self._offload(flush.run)
+            log.end_flush(flush)
+        except SyncFailed as failure:
+            self._failure = failure
+            raise
+        except OSError as error:
+            raise storage_error(log.directory.name, error) from error
+        finally:
+            del self._under_way[log]
+            done.set()

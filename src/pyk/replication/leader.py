@@ -1,0 +1,66 @@
+"""The leader of a partition: what is committed.
+
+A step machine. Events say what has happened, in the past tense; effects what is to be done, in
+order. It never waits, and knows no log: only where logs end.
+
+    Leader.step(event) -> list[Effect]
+
+What all replicas in sync have is committed. With one replica that is everything at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+
+class Appended(NamedTuple):
+    """The leader's own log has grown."""
+
+    end_offset: int
+
+
+class Truncated(NamedTuple):
+    """The leader's own log was cleared, or cut when it began to lead."""
+
+    end_offset: int
+
+
+class CommitTo(NamedTuple):
+    """Everything before `offset` is committed: whoever waits for that is to be told."""
+
+    offset: int
+
+
+Event: TypeAlias = Appended | Truncated
+Effect: TypeAlias = CommitTo
+
+
+@dataclass(slots=True)
+class Leader:
+    node_id: int
+    leader_epoch: int
+    high_watermark: int
+    log_end: int
+    in_sync: frozenset[int]
+    """The replicas that count, the leader among them."""
+    follower_ends: dict[int, int] = field(default_factory=dict)
+    """Where the logs of the others are known to end."""
+
+    def step(self, event: Event) -> list[Effect]:
+        match event:
+            case Appended(end_offset):
+                self.log_end = end_offset
+            case Truncated(end_offset):
+                self.log_end = end_offset
+                self.high_watermark = min(self.high_watermark, end_offset)
+        return self._commit()
+
+    def _commit(self) -> list[Effect]:
+        others = self.in_sync - {self.node_id}
+        ends = [self.follower_ends.get(node_id, self.high_watermark) for node_id in others]
+        committed = min([self.log_end, *ends])
+        if committed <= self.high_watermark:
+            return []
+        self.high_watermark = committed
+        return [CommitTo(committed)]

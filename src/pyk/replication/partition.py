@@ -1,0 +1,221 @@
+"""A partition that this broker leads: its log, what of it is committed, and who waits for that.
+
+    append -> log -> leader -> high watermark -> those who wait
+
+Whoever waits registers a `Waiter` with one or many partitions, and is woken when any of them has
+more to show. Everything but waiting is a plain function: nothing happens in between.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import trio
+
+from pyk.config.topic import TopicConfig
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.log.epochs import EpochEnd
+from pyk.log.index import TimedOffset
+from pyk.log.log import Appended as Added
+from pyk.log.log import Log
+from pyk.log.producers import Origin
+from pyk.log.segment import Piece
+from pyk.log.transactions import AbortedTransaction
+from pyk.log.validation import prepare
+from pyk.replication.flushing import Flusher
+from pyk.replication.leader import Appended, Leader, Truncated
+from pyk.types import Buffer, TopicPartition, Uuid
+
+ACKS_ALL = -1
+NO_EPOCH = -1
+
+
+class Isolation(IntEnum):
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class Waiter:
+    """Somebody who waits for partitions to have more to show."""
+
+    def __init__(self) -> None:
+        self._woken = trio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def wait(self) -> None:
+        """Until woken. It can be waited for again then."""
+        await self._woken.wait()
+        self._woken = trio.Event()
+
+
+class Produced(NamedTuple):
+    added: Added
+    append_time: int
+    """-1 if records keep their own times."""
+    is_flush_due: bool
+    """Whether the answer has to wait until all of it is durable."""
+
+
+class Offsets(NamedTuple):
+    """Where a log starts, and what readers may see of it."""
+
+    start: int
+    last_stable: int
+    high_watermark: int
+    end: int
+
+
+class Fetched(NamedTuple):
+    piece: Piece | None
+    aborted: list[AbortedTransaction] | None
+    """For readers of committed records."""
+    offsets: Offsets
+
+
+class Partition:
+    def __init__(
+        self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        log: Log,
+        leader: Leader,
+        flusher: Flusher,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.log = log
+        self.min_insync_replicas = 1
+        self._leader = leader
+        self._flusher = flusher
+        self._waiters: dict[Waiter, None] = {}
+        self._apply(Appended(log.end_offset))
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._leader.leader_epoch
+
+    @property
+    def offsets(self) -> Offsets:
+        log = self.log
+        return Offsets(log.start_offset, log.last_stable_offset, log.high_watermark, log.end_offset)
+
+    def configure(self, config: TopicConfig) -> None:
+        """What the topic's configuration asks for, from now on."""
+        self.log.config = LogConfig.of(config)
+        self.min_insync_replicas = config.min_insync_replicas
+
+    def check_leader_epoch(self, leader_epoch: int) -> None:
+        """Raise KafkaError if the client's view of who leads is older or newer than ours."""
+        if leader_epoch in (NO_EPOCH, self.leader_epoch):
+            return
+        if leader_epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"leader epoch {leader_epoch} of {self.partition} is over",
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+            f"leader epoch {leader_epoch} of {self.partition} is not known here",
+        )
+
+    def produce(
+        self,
+        records: Buffer,
+        *,
+        acks: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        transaction_version: int = 0,
+    ) -> Produced:
+        """Append a batch. Raise KafkaError."""
+        in_sync, needed = len(self._leader.in_sync), self.min_insync_replicas
+        if acks == ACKS_ALL and in_sync < needed:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"{self.partition} has {in_sync} replicas in sync of {needed} needed",
+            )
+        log = self.log
+        prepared = prepare(records, log.config, now_ms, origin)
+        added = log.append(
+            prepared.data,
+            leader_epoch=self.leader_epoch,
+            now_ms=now_ms,
+            origin=origin,
+            transaction_version=transaction_version,
+        )
+        if not added.is_repeated:
+            self._apply(Appended(added.last_offset + 1))
+            self._flusher.note_append(log)
+        return Produced(added, prepared.append_time, log.is_flush_due(now_ms))
+
+    async def wait_committed(self, end_offset: int, *, is_flush_due: bool) -> None:
+        """Return when all replicas in sync have what is before `end_offset`. Raise KafkaError."""
+        if is_flush_due:
+            await self._flusher.wait_durable(self.log, end_offset)
+        if self.log.high_watermark < end_offset:
+            waiter = Waiter()
+            self.add_waiter(waiter)
+            try:
+                while self.log.high_watermark < end_offset:
+                    await waiter.wait()
+            finally:
+                self.remove_waiter(waiter)
+
+    def fetch(self, offset: int, bytes_max: int, isolation: Isolation) -> Fetched:
+        """What there is from an offset on. Raise KafkaError."""
+        offsets = self.offsets
+        if isolation is Isolation.READ_UNCOMMITTED:
+            return Fetched(self.log.read(offset, bytes_max, offsets.high_watermark), None, offsets)
+        piece = self.log.read(offset, bytes_max, offsets.last_stable)
+        aborted = [] if piece is None else self.log.aborted(offset, piece.end_offset)
+        return Fetched(piece, aborted, offsets)
+
+    def visible_end(self, isolation: Isolation) -> int:
+        if isolation is Isolation.READ_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.high_watermark
+
+    def find_timestamp(self, timestamp: int, isolation: Isolation) -> TimedOffset | None:
+        """The first record at or after that time that the reader may see."""
+        return self._if_visible(self.log.find_timestamp(timestamp), isolation)
+
+    def find_newest(self, isolation: Isolation) -> TimedOffset | None:
+        """The first record of the largest timestamp, if the reader may see it."""
+        return self._if_visible(self.log.find_newest(), isolation)
+
+    def epoch_for(self, offset: int) -> int:
+        """The leader epoch in which the record there was written, or -1."""
+        epoch = self.log.epochs.epoch_for(offset)
+        return NO_EPOCH if epoch is None else epoch
+
+    def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
+        """Where the largest epoch up to the one asked for ends."""
+        if leader_epoch == self.leader_epoch:
+            return EpochEnd(leader_epoch, self.log.end_offset)
+        return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Have it woken whenever more is committed."""
+        self._waiters[waiter] = None
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+
+    def wake_all(self) -> None:
+        """Something has changed that those who wait should know, such as that it is gone."""
+        for waiter in self._waiters:
+            waiter.wake()
+
+    def _if_visible(self, found: TimedOffset | None, isolation: Isolation) -> TimedOffset | None:
+        if found is None or found.offset >= self.visible_end(isolation):
+            return None
+        return found
+
+    def _apply(self, event: Appended | Truncated) -> None:
+        for effect in self._leader.step(event):
+            self.log.advance_high_watermark(effect.offset)
+            self.wake_all()

@@ -1,0 +1,202 @@
+"""Flushes that serve many, and a disk that begins early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from pyk.disk import RealDisk, SyncFailed
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.log.log import Log
+from pyk.log.segment import WRITEBACK_BYTES
+from pyk.replication.flushing import Flusher
+from pyk.wire.records import Record, build_batch
+from tests.simulated_disk import ROOT, SimulatedDisk
+
+
+def append(log: Log, size: int = 10) -> int:
+    """Where the log ends then."""
+    records = [Record(offset=0, timestamp=0, key=None, value=bytes(size))]
+    return log.append(bytearray(build_batch(records)), leader_epoch=0, now_ms=0).last_offset + 1
+
+
+class Gate:
+    """Lets what is offloaded through when it is told to."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.limit = trio.Semaphore(0)
+
+    async def offload(self, run: Callable[[], None]) -> None:
+        self.runs += 1
+        await self.limit.acquire()
+        run()
+
+
+@pytest.fixture
+def disk() -> SimulatedDisk:
+    return SimulatedDisk()
+
+
+@pytest.fixture
+def log(disk: SimulatedDisk) -> Log:
+    return Log.open(disk, ROOT / "topic-0", LogConfig(flush_messages=1))
+
+
+async def test_one_flush_serves_all_who_wait_when_it_begins(log: Log, disk: SimulatedDisk) -> None:
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    answered: list[int] = []
+
+    async def produce() -> None:
+        end = append(log)
+        await flusher.wait_durable(log, end)
+        answered.append(end)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(produce)
+        await trio.testing.wait_all_tasks_blocked()
+        late = append(log)
+        assert (gate.runs, answered) == (1, [])
+        gate.limit.release()
+        await trio.testing.wait_all_tasks_blocked()
+        # Whoever came first flushed for itself alone, and the others go together.
+        assert (gate.runs, answered) == (2, [1])
+        gate.limit.release()
+    assert sorted(answered) == [1, 2, 3]
+    assert gate.runs == 2
+    assert log.flushed_end == late
+    crashed = disk.synced()
+    assert Log.open(crashed, log.directory, log.config, recovery_point=late).end_offset == late
+
+
+async def test_what_is_durable_is_not_flushed_again(log: Log) -> None:
+    gate = Gate()
+    end = append(log)
+    log.flush()
+    await Flusher(gate.offload).wait_durable(log, end)
+    assert gate.runs == 0
+
+
+async def test_one_who_gives_up_does_not_take_the_flush_along(log: Log) -> None:
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    end = append(log)
+    with trio.CancelScope() as impatient:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(flusher.wait_durable, log, end)
+            await trio.testing.wait_all_tasks_blocked()
+            impatient.cancel()
+    gate.limit.release()
+    await flusher.wait_durable(log, end)
+    assert log.flushed_end == end
+
+
+async def test_a_full_disk_is_an_error_for_the_partition_and_passes(
+    log: Log, disk: SimulatedDisk
+) -> None:
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    log.roll()
+    end = append(log)
+    append(log, size=5000)
+    end = append(log)
+    disk.capacity = 0
+    gate.limit.release()
+    with pytest.raises(KafkaError) as refused:
+        await flusher.wait_durable(log, end)
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    disk.capacity = None
+    await flusher.wait_durable(log, end)
+    assert log.flushed_end == end
+
+
+async def test_a_failed_sync_is_the_end_for_all_who_wait(log: Log, disk: SimulatedDisk) -> None:
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    end = append(log)
+    ended: list[str] = []
+
+    async def produce() -> None:
+        with pytest.raises(SyncFailed):
+            await flusher.wait_durable(log, end)
+        ended.append("failed")
+
+    disk.fail_syncs = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(produce)
+        nursery.start_soon(produce)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.limit.release()
+    assert ended == ["failed"] * 2
+    assert gate.runs == 1, "a second sync would succeed without what the first one lost"
+    assert log.flushed_end == 0
+
+
+async def test_the_disk_begins_early_with_what_gathers(tmp_path: Path) -> None:
+    log = Log.open(RealDisk(), tmp_path / "topic-0", LogConfig())
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        append(log, size=WRITEBACK_BYTES // 2)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.runs == 0
+        append(log, size=WRITEBACK_BYTES // 2)
+        flusher.note_append(log)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.runs == 1
+        gate.limit.release()
+        await trio.testing.wait_all_tasks_blocked()
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert gate.runs == 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_log_is_flushed_by_time_and_again_if_the_disk_was_full(
+    log: Log, disk: SimulatedDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    gate = Gate()
+    gate.limit = trio.Semaphore(1000)
+    flusher = Flusher(gate.offload)
+    log.config = LogConfig(flush_ms=2000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        append(log)
+        flusher.note_append(log)
+        await trio.sleep(1.9)
+        append(log)
+        flusher.note_append(log)
+        assert log.flushed_end == 0
+        await trio.sleep(0.2)
+        assert log.flushed_end == 2
+        await trio.sleep(100)
+        assert gate.runs == 1, "there is nothing to flush"
+        log.roll()
+        append(log)
+        disk.capacity = 0
+        flusher.note_append(log)
+        await trio.sleep(3)
+        assert log.flushed_end == 2
+        disk.capacity = None
+        await trio.sleep(2)
+        assert log.flushed_end == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_in_threads_a_real_disk_is_flushed(tmp_path: Path) -> None:
+    log = Log.open(RealDisk(), tmp_path / "topic-0", LogConfig())
+    flusher = Flusher()
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(flusher.wait_durable, log, append(log))
+    assert log.flushed_end == 20

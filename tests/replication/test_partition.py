@@ -1,0 +1,165 @@
+"""A partition that is led here: what is appended, shown, and waited for."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from pyk.config.topic import TopicConfig
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.log.index import TimedOffset
+from pyk.log.log import Log
+from pyk.log.producers import Origin
+from pyk.replication.flushing import Flusher
+from pyk.replication.leader import Leader
+from pyk.replication.partition import ACKS_ALL, Isolation, Partition, Waiter
+from pyk.types import TopicPartition, Uuid
+from pyk.wire.prefixed import ControlType
+from tests.log.test_log import ANN, batch, marker, records_of
+from tests.simulated_disk import ROOT, SimulatedDisk
+
+COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
+NOW = 1_000_000
+TOPIC_ID = Uuid(b"the topic's uuid")
+
+
+def led(in_sync: frozenset[int] = frozenset({1}), epoch: int = 4) -> Partition:
+    log = Log.open(SimulatedDisk(), ROOT / "topic-0", LogConfig())
+    leader = Leader(
+        node_id=1,
+        leader_epoch=epoch,
+        high_watermark=log.high_watermark,
+        log_end=log.end_offset,
+        in_sync=in_sync,
+    )
+    return Partition(TopicPartition("topic", 0), TOPIC_ID, log, leader, Flusher())
+
+
+@pytest.fixture
+def partition() -> Partition:
+    return led()
+
+
+def produce(partition: Partition, data: bytearray, acks: int = ACKS_ALL) -> int:
+    """The offset of the first record."""
+    origin = Origin.CLIENT
+    if data[22] & 0x20:
+        origin = Origin.COORDINATOR
+    produced = partition.produce(data, acks=acks, now_ms=NOW, origin=origin)
+    return produced.added.base_offset
+
+
+def test_what_is_produced_is_shown_at_once(partition: Partition) -> None:
+    assert produce(partition, batch(7, 8)) == 0
+    assert produce(partition, batch(9)) == 2
+    fetched = partition.fetch(0, 10_000, UNCOMMITTED)
+    assert [record.timestamp for record in records_of(fetched.piece)] == [7, 8, 9]
+    assert fetched.aborted is None
+    assert fetched.offsets == (0, 3, 3, 3)
+    assert partition.epoch_for(2) == 4
+
+
+def test_readers_of_committed_records_stop_at_what_is_undecided(partition: Partition) -> None:
+    produce(partition, batch(1))
+    produce(partition, batch(2, producer_id=ANN, sequence=0, is_transactional=True))
+    assert partition.fetch(0, 10_000, COMMITTED).offsets.last_stable == 1
+    assert partition.fetch(1, 10_000, COMMITTED).piece is None
+    produce(partition, marker(ANN, ControlType.ABORT))
+    fetched = partition.fetch(0, 10_000, COMMITTED)
+    assert fetched.aborted is not None
+    assert [(t.producer_id, t.first_offset) for t in fetched.aborted] == [(ANN, 1)]
+
+
+def test_too_few_replicas_in_sync_refuse_who_wants_all_of_them(partition: Partition) -> None:
+    partition.configure(TopicConfig(min_insync_replicas=2))
+    with pytest.raises(KafkaError) as refused:
+        partition.produce(batch(1), acks=ACKS_ALL, now_ms=NOW)
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert partition.produce(batch(1), acks=1, now_ms=NOW)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (3, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        (4, None),
+        (-1, None),
+    ],
+)
+def test_a_client_with_another_view_of_who_leads_is_told_so(
+    partition: Partition, epoch: int, code: ErrorCode | None
+) -> None:
+    if code is None:
+        partition.check_leader_epoch(epoch)
+        return
+    with pytest.raises(KafkaError) as refused:
+        partition.check_leader_epoch(epoch)
+    assert refused.value.code == code
+
+
+def test_times_are_found_up_to_what_the_reader_may_see(partition: Partition) -> None:
+    produce(partition, batch(100))
+    produce(partition, batch(300, producer_id=ANN, sequence=0, is_transactional=True))
+    assert partition.find_timestamp(200, UNCOMMITTED) == TimedOffset(300, 1)
+    assert partition.find_timestamp(200, COMMITTED) is None
+    assert partition.find_newest(UNCOMMITTED) == TimedOffset(300, 1)
+    assert partition.find_timestamp(50, COMMITTED) == TimedOffset(100, 0)
+
+
+def test_an_epoch_ends_where_the_next_one_began(partition: Partition) -> None:
+    produce(partition, batch(1))
+    assert partition.end_of_epoch(4) == (4, 1)
+    assert partition.end_of_epoch(5) == (-1, -1)
+
+
+async def test_what_only_one_of_two_has_is_waited_for() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1, 2))
+    assert partition.fetch(0, 10_000, UNCOMMITTED).piece is None
+    done: list[str] = []
+
+    async def wait() -> None:
+        await partition.wait_committed(2, is_flush_due=False)
+        done.append("committed")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not done
+        partition._leader.follower_ends[2] = 2
+        produce(partition, batch(3))
+    assert done == ["committed"]
+
+
+async def test_whoever_waits_is_woken_by_every_partition_it_waits_for() -> None:
+    first, second = led(), led()
+    waiter = Waiter()
+    for partition in (first, second):
+        partition.add_waiter(waiter)
+    woken: list[int] = []
+
+    async def wait() -> None:
+        for number in range(2):
+            await waiter.wait()
+            woken.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        produce(second, batch(1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert woken == [0]
+        produce(first, batch(1))
+    assert woken == [0, 1]
+
+
+async def test_the_answer_waits_for_the_disk_where_the_topic_asks_for_it() -> None:
+    partition = led()
+    partition.log.config = LogConfig(flush_messages=1)
+    produced = partition.produce(batch(1), acks=1, now_ms=NOW)
+    assert produced.is_flush_due
+    assert partition.log.flushed_end == 0
+    await partition.wait_committed(1, is_flush_due=produced.is_flush_due)
+    assert partition.log.flushed_end == 1
