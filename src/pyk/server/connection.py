@@ -1,63 +1,313 @@
-"""A connection: requests in, answers out, in the same order."""
+"""A connection: requests in, answers out, in the same order.
+
+    recv -> frames -> dispatch -> an answer      gathered with the next ones, sent
+                               -> none           (acks=0)
+                               -> one that holds awaited here; nothing is read meanwhile
+                               -> one pipelined  queued; a second task awaits and sends in order
+
+- Nothing is awaited that a system call or a plain function can do, but others get their turns.
+- Who hangs up gets no answer that is not there yet: what it waits for is cancelled.
+- A broken peer or a bug ends this connection only. What is no `Exception` ends the broker.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
 
 import trio
 
-from pyk.errors import KafkaError, ProtocolError
-from pyk.handlers import api_versions
-from pyk.handlers.call import Call
-from pyk.handlers.table import ENDPOINTS, served
-from pyk.types import FileSlice
-from pyk.wire.apis import ApiKey
-from pyk.wire.codec import read
+from pyk.errors import ProtocolError
+from pyk.handlers.call import Peer
+from pyk.server.dispatch import Answer, Dispatch, Waiting
+from pyk.server.hangups import HangUps
+from pyk.server.limits import Closings, Limits, Memory
+from pyk.server.outbox import FileFailed, HungUp, Outbox
+from pyk.server.pipeline import Pipeline
 from pyk.wire.encoder import Chunks
-from pyk.wire.frames import FrameReader
-from pyk.wire.message import layout
-from pyk.wire.request import api_key, encode_response, read_header
+from pyk.wire.frames import SMALL_BYTES_MAX, Frame, FrameReader
 
-FRAME_BYTES_MAX = 100 * 1024**2
+SCRATCH_BYTES: Final = 256 * 1024
+TURN_REQUESTS_MAX: Final = 64
+TURN_REQUESTS_MIN: Final = 4
+TURN_EFFORT: Final = 1024**2
+"""After so many requests or bytes others have a turn: the earlier the more connections want one."""
+REQUEST_EFFORT: Final = TURN_EFFORT // TURN_REQUESTS_MAX
+GATHERED_BYTES_MAX: Final = 16 * 1024
+"""Answers up to here are sent together with those of the next requests that have arrived."""
 
 logger = logging.getLogger(__name__)
 
 
-async def serve_connection(stream: trio.abc.Stream) -> None:
-    """Answer until the client hangs up or sends what is not the protocol."""
-    frames = FrameReader(FRAME_BYTES_MAX)
-    try:
-        while data := await stream.receive_some():
-            for frame in frames.feed(data):
-                for chunk in await respond(frame):
-                    assert not isinstance(chunk, FileSlice)
-                    await stream.send_all(chunk)
-    except ProtocolError as broken:
-        logger.warning("closing a connection: %s", broken)
-    except trio.BrokenResourceError:
-        logger.debug("a client hung up")
-    except Exception:
-        logger.exception("closing a connection after a bug")
-    finally:
-        await trio.aclose_forcefully(stream)
+@dataclass(slots=True)
+class Shared:
+    """What the connections of a server have in common."""
+
+    dispatch: Dispatch
+    limits: Limits
+    memory: Memory
+    hang_ups: HangUps
+    closings: Closings = field(default_factory=Closings)
+    is_draining: bool = False
+    """No more requests are read. Those that were are answered."""
+    contending: int = 0
+    """How many connections have more to do and wait for their next turn."""
+    scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(SCRATCH_BYTES)))
+    """What is received is cut into frames before anybody else runs, so one buffer serves all."""
 
 
-async def respond(frame: bytes) -> Chunks:
-    header, position = read_header(frame)
-    key, version = api_key(header.request_api_key), header.request_api_version
-    endpoint = ENDPOINTS.get(key)
-    if endpoint is None:
-        raise ProtocolError(f"{key.name} is not served")
-    if not layout(endpoint.request).versions.covers(version):
-        if key is not ApiKey.API_VERSIONS:
-            raise ProtocolError(f"{key.name} v{version} is not served")
-        return encode_response(key, 0, header.correlation_id, api_versions.unsupported(served()))
-    request: Any
-    request, _ = read(endpoint.request, version, frame, position)
-    call = Call(version, header.client_id)
-    try:
-        response = await endpoint.handle(request, call, served())
-    except KafkaError as refusal:
-        response = endpoint.refuse(request, refusal)
-    return encode_response(key, version, header.correlation_id, response)
+@dataclass(slots=True)
+class Seen:
+    """What the watch last saw of a connection."""
+
+    state: str = ""
+    requests: int = 0
+    bytes: int = 0
+    at: float = 0.0
+
+
+class Connection:
+    __slots__ = (
+        "_arrived", "_charged", "_descriptor", "_effort", "_frames", "_has_lost_an_answer",
+        "_held", "_is_waiting_for_room", "_pipeline", "_shared", "_socket", "has_hung_up",
+        "outbox", "peer", "received_bytes", "requests", "scope", "seen",
+    )  # fmt: skip
+
+    def __init__(self, socket: socket.socket, peer: Peer, shared: Shared) -> None:
+        """The socket is the connection's from now on. It does not block."""
+        self.peer = peer
+        self.scope = trio.CancelScope(shield=True)
+        """Only its cancellation ends the connection: what ends the server lets requests finish."""
+        self.outbox = Outbox(socket)
+        self.has_hung_up = False
+        self.requests = 0
+        self.received_bytes = 0
+        self.seen = Seen()
+        self._socket = socket
+        self._descriptor = socket.fileno()
+        self._shared = shared
+        self._frames = FrameReader(shared.limits.frame_bytes_max)
+        self._arrived: Iterator[Frame] = iter(())
+        self._effort = 0
+        self._charged = 0
+        """What the unfinished frame takes of the shared memory."""
+        self._pipeline: Pipeline | None = None
+        self._held: trio.CancelScope | None = None
+        """Around the handler that holds the connection."""
+        self._is_waiting_for_room = False
+        self._has_lost_an_answer = False
+
+    @property
+    def is_handling(self) -> bool:
+        """Whether it is not the client that we are waiting for."""
+        if self._pipeline is not None and not self._pipeline.is_empty:
+            return True
+        return self._held is not None or self._is_waiting_for_room
+
+    @property
+    def is_inside_a_frame(self) -> bool:
+        return self._frames.is_inside_a_frame
+
+    async def serve(self) -> None:
+        """Until the end of the connection, and close it."""
+        try:
+            with self.scope:
+                await self._guard(self._converse)
+        finally:
+            self._shared.hang_ups.forget(self._descriptor)
+            self._shared.memory.leave(self)
+            self._charge(0)
+            if self._pipeline is not None:
+                self._pipeline.abandon()
+            self._socket.close()
+
+    def drain(self) -> None:
+        """Read no more. Whoever waits for the client sees the end of the stream."""
+        try:
+            self._socket.shutdown(socket.SHUT_RD)
+        except OSError:
+            self.scope.cancel()  # It is not connected any more.
+
+    async def _guard(self, run: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await run()
+        except (ProtocolError, FileFailed) as broken:
+            self._shared.closings.note(self.peer.host, broken)
+        except HungUp:
+            logger.debug("%s hung up", self.peer.connection_id)
+        except Exception:
+            logger.exception("closing %s after a bug", self.peer.connection_id)
+        else:
+            return
+        self.scope.cancel()
+
+    async def _converse(self) -> None:
+        await self._read()
+        if self._pipeline is None:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._guard, self._pipeline.run)
+            await self._guard(self._read)
+            self._pipeline.end()
+            if not self._shared.is_draining:
+                nursery.cancel_scope.cancel()
+
+    # Requests
+
+    async def _read(self) -> None:
+        """Until there are no more requests, or until the first one that is pipelined."""
+        shared, frames, pipeline = self._shared, self._frames, self._pipeline
+        while True:
+            turn_requests = max(TURN_REQUESTS_MIN, TURN_REQUESTS_MAX // (1 + shared.contending))
+            handled = await self._handle_some(turn_requests)
+            if self._pipeline is not pipeline or shared.is_draining:
+                return
+            self._effort += handled * REQUEST_EFFORT
+            if self._effort * (1 + shared.contending) >= TURN_EFFORT:
+                await self._let_others_run()
+            if handled == turn_requests:
+                continue
+            if frames.refusal is not None:
+                raise frames.refusal
+            size = await self._receive()
+            if not size:
+                return
+            self._effort += size
+            self.received_bytes += size
+            self._arrived = iter(frames.feed(shared.scratch[:size]))
+            if frames.pending_bytes >= SMALL_BYTES_MAX or self._charged:
+                self._charge(frames.pending_bytes)
+
+    async def _let_others_run(self) -> None:
+        self._effort = 0
+        self._shared.contending += 1
+        try:
+            await trio.lowlevel.checkpoint()
+        finally:
+            self._shared.contending -= 1
+
+    async def _receive(self) -> int:
+        """How much has come into the scratch buffer. 0 when no more will."""
+        shared = self._shared
+        while not shared.is_draining:
+            # Of small requests few at a time: they are all cut before anybody else has a turn.
+            size_max = min(SMALL_BYTES_MAX + self._frames.missing_bytes, SCRATCH_BYTES)
+            if shared.memory.is_full and not shared.memory.favours(self):
+                if self._charged:
+                    await self._wait_for_room()
+                    continue
+                size_max = SMALL_BYTES_MAX
+            try:
+                return self._socket.recv_into(shared.scratch, size_max)
+            except BlockingIOError:
+                self._effort = 0
+                await trio.lowlevel.wait_readable(self._descriptor)
+            except OSError as error:
+                raise HungUp from error
+        return 0
+
+    async def _wait_for_room(self) -> None:
+        self._is_waiting_for_room = True
+        await self._shared.memory.wait_for_room(self)
+        self._is_waiting_for_room = False
+
+    def _charge(self, pending_bytes: int) -> None:
+        """What is large enough to count is counted, until it is complete."""
+        counted = pending_bytes if pending_bytes >= SMALL_BYTES_MAX else 0
+        self._shared.memory.change(counted - self._charged)
+        self._charged = counted
+        if not counted:
+            self._shared.memory.leave(self)
+
+    async def _handle_some(self, requests_max: int) -> int:
+        """Handle what has arrived, up to so many and the first one that is pipelined. How many
+        there were."""
+        gathered: list[bytes] = []
+        try:
+            handled = await self._gather(gathered, requests_max)
+        except Exception:
+            # Those before the one that fails are answered.
+            await self._send_gathered(gathered)
+            raise
+        await self._send_gathered(gathered)
+        self.requests += handled
+        return handled
+
+    async def _gather(self, gathered: list[bytes], requests_max: int) -> int:
+        """Leave small answers in `gathered`, unless something behind them is sent or waits."""
+        shared, peer, pipeline = self._shared, self.peer, self._pipeline
+        handled, dispatch = 0, shared.dispatch
+        for frame in islice(self._arrived, requests_max):
+            handled += 1
+            answer = dispatch(frame, peer)
+            if answer is None:
+                continue
+            if type(answer) is list and (pipeline is None or pipeline.is_empty):
+                first = answer[0]
+                if len(answer) == 1 and type(first) is bytes and len(first) <= GATHERED_BYTES_MAX:
+                    gathered.append(first)
+                    continue
+            await self._send_gathered(gathered)
+            await self._answer_in_turn(answer, len(frame))
+            if self._pipeline is not pipeline or shared.is_draining:
+                break
+        return handled
+
+    # Answers
+
+    async def _send_gathered(self, gathered: list[bytes]) -> None:
+        if not gathered or self._has_lost_an_answer:
+            return
+        data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
+        gathered.clear()
+        sent = self.outbox.send_now(data)
+        if sent < len(data):
+            await self.outbox.send([memoryview(data)[sent:]])
+
+    async def _answer_in_turn(self, answer: Chunks | Waiting, request_bytes: int) -> None:
+        """Send the answer, or see that it will be sent after those before it."""
+        if isinstance(answer, Waiting) and answer.holds:
+            found = await self._hold(answer, request_bytes)
+            if found is None:
+                return
+            answer = found
+        pipeline = self._pipeline
+        if isinstance(answer, list) and (pipeline is None or pipeline.is_empty):
+            if not self._has_lost_an_answer:
+                await self.outbox.send(answer)
+        elif pipeline is None:
+            limits, memory = self._shared.limits, self._shared.memory
+            self._pipeline = Pipeline(self.outbox, limits, memory)
+            self._pipeline.add(answer, request_bytes)
+        else:
+            pipeline.add(answer, request_bytes)
+            await pipeline.wait_for_room()
+
+    async def _hold(self, waiting: Waiting, request_bytes: int) -> Answer:
+        """Wait for the answer. None if there is none, or if the client hangs up before."""
+        shared = self._shared
+        counted = request_bytes if request_bytes > SMALL_BYTES_MAX else 0
+        with trio.CancelScope() as self._held:
+            shared.hang_ups.watch(self._descriptor, self._note_hang_up)
+            if self.has_hung_up:
+                self._held.cancel()
+            shared.memory.change(counted)
+            try:
+                return await waiting.answer()
+            finally:
+                shared.memory.change(-counted)
+                self._held = None
+        # A client that closed only its own half must not take the next answer for this one.
+        self._has_lost_an_answer = True
+        return None
+
+    def _note_hang_up(self) -> None:
+        if self._shared.is_draining:
+            return  # It is we who have stopped to listen.
+        self.has_hung_up = True
+        if self._held is not None:
+            self._held.cancel()

@@ -1,0 +1,94 @@
+"""Sockets that listen, and what is set on those that they accept."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import trio
+
+from pyk.server.limits import Limits
+
+PORT_ATTEMPTS: Final = 20
+NO_SUCH_FAMILY: Final = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
+
+
+class Listener(NamedTuple):
+    """Where to listen. No host is every address there is, a name may stand for several, and the
+    port 0 is one that the system chooses, the same for all of them."""
+
+    name: str
+    host: str
+    port: int
+
+
+async def listen(listener: Listener, limits: Limits) -> list[socket.socket]:
+    """A socket for each address of the listener. OSError if there is none."""
+    found = await trio.socket.getaddrinfo(
+        listener.host or None,
+        listener.port,
+        type=socket.SOCK_STREAM,
+        flags=socket.AI_PASSIVE,
+    )
+    hosts = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+    for _ in range(PORT_ATTEMPTS):
+        try:
+            return _listen_on_all(hosts, listener.port, limits)
+        except OSError as error:
+            # The port that was free on the first address may not be on the second.
+            if listener.port or error.errno != errno.EADDRINUSE:
+                raise
+            failure = error
+    raise failure
+
+
+def _listen_on_all(
+    hosts: Sequence[tuple[socket.AddressFamily, str]], port: int, limits: Limits
+) -> list[socket.socket]:
+    opened: list[socket.socket] = []
+    missing: OSError | None = None
+    for family, host in hosts:
+        try:
+            bound = _listen_on(family, host, port, limits)
+        except OSError as error:
+            # A name may have addresses of a family that this machine does not speak.
+            if error.errno in NO_SUCH_FAMILY and len(hosts) > 1:
+                missing = error
+                continue
+            for other in opened:
+                other.close()
+            raise
+        opened.append(bound)
+        port = bound.getsockname()[1]
+    if not opened:
+        assert missing is not None
+        raise missing
+    return opened
+
+
+def _listen_on(family: socket.AddressFamily, host: str, port: int, limits: Limits) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setblocking(False)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if limits.receive_buffer_bytes >= 0:
+            # Connections inherit it, and later would be too late for a large window.
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
+        bound.bind((host, port))
+        bound.listen(limits.backlog)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def prepare(accepted: socket.socket, limits: Limits) -> None:
+    accepted.setblocking(False)
+    accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if limits.send_buffer_bytes >= 0:
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, limits.send_buffer_bytes)

@@ -1,0 +1,131 @@
+"""From a frame to its answer: header, body, handler, response.
+
+An answer is chunks to be sent, None where the client expects nothing, or `Waiting` for one of
+these. What is not the protocol is a ProtocolError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from pyk.errors import KafkaError, ProtocolError
+from pyk.handlers import api_versions
+from pyk.handlers.call import Call, Peer
+from pyk.handlers.table import Endpoint
+from pyk.wire.apis import ApiKey, response_type
+from pyk.wire.codec import decoder_of
+from pyk.wire.encoder import Chunks
+from pyk.wire.frames import SMALL_BYTES_MAX, Frame
+from pyk.wire.headers import RequestHeader
+from pyk.wire.message import layout
+from pyk.wire.request import api_key, encode_response, read_header, response_encoder
+
+Answer: TypeAlias = Chunks | None
+
+
+class Waiting:
+    """An answer that is not there yet.
+
+    Answers go out in the order of the requests and are awaited in that order too. So a time limit
+    inside of one is a moment that was fixed when its request came, not a duration.
+    """
+
+    __slots__ = ("_finish", "_response", "holds")
+
+    def __init__(
+        self, response: Awaitable[Any], finish: Callable[[Any], Answer], *, holds: bool
+    ) -> None:
+        """`finish` makes the answer of the response, or of the KafkaError that came instead."""
+        self._response = response
+        self._finish = finish
+        self.holds = holds
+        """Whether the connection's next requests wait too, as they do in Kafka."""
+
+    async def answer(self) -> Answer:
+        try:
+            response = await self._response
+        except KafkaError as refusal:
+            response = refusal
+        return self._finish(response)
+
+    def abandon(self) -> None:
+        """Nobody will await it."""
+        if isinstance(self._response, Coroutine):
+            self._response.close()
+
+
+Dispatch: TypeAlias = Callable[[Frame, Peer], Answer | Waiting]
+
+
+class _Route:
+    """One version of one API, with everything looked up."""
+
+    __slots__ = ("encode", "endpoint", "read_body", "read_header", "response", "version")
+
+    def __init__(self, key: ApiKey, version: int, endpoint: Endpoint) -> None:
+        of = layout(endpoint.request)
+        self.version = version
+        self.endpoint = endpoint
+        self.response = response_type(key)
+        self.read_header = decoder_of(RequestHeader, 2 if of.flexible.covers(version) else 1)
+        self.read_body = decoder_of(endpoint.request, version)
+        self.encode = response_encoder(key, version)
+
+    def finish(self, correlation_id: int, request: Any, response: Any) -> Answer:
+        if isinstance(response, KafkaError):
+            response = self.endpoint.refuse(request, response)
+        return None if response is None else self.encode(correlation_id, response)
+
+
+class Dispatcher:
+    """The table of endpoints as a `Dispatch`."""
+
+    def __init__(self, endpoints: Mapping[ApiKey, Endpoint], broker: Any) -> None:
+        """`broker` is what the handlers are given."""
+        self._endpoints = endpoints
+        self._broker = broker
+        self._routes: dict[bytes, _Route] = {}
+        """By the first four bytes of a frame, which are the API key and its version."""
+
+    def __call__(self, frame: Frame, peer: Peer) -> Answer | Waiting:
+        route = self._routes.get(bytes(frame[:4]))
+        if route is None:
+            return self._first_of_its_kind(frame, peer)
+        if len(frame) <= SMALL_BYTES_MAX:
+            header, position = route.read_header(frame)
+        else:
+            header, position = read_header(frame)
+        request, _ = route.read_body(frame, position)
+        endpoint = route.endpoint
+        try:
+            response = endpoint.handle(
+                request, Call(route.version, header.client_id, peer), self._broker
+            )
+        except KafkaError as refusal:
+            response = endpoint.refuse(request, refusal)
+        if type(response) is route.response:
+            return route.encode(header.correlation_id, response)
+        if response is None:
+            return None
+        finish = partial(route.finish, header.correlation_id, request)
+        return Waiting(response, finish, holds=not endpoint.is_pipelined)
+
+    def _first_of_its_kind(self, frame: Frame, peer: Peer) -> Answer | Waiting:
+        if len(frame) < 8:
+            raise ProtocolError(f"a request of {len(frame)} bytes is shorter than its header")
+        key = api_key(int.from_bytes(frame[:2], "big", signed=True))
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            # Before its header is read: that would import the messages of an API that nobody has.
+            raise ProtocolError(f"{key.name} is not served")
+        header, _ = read_header(frame)
+        version = header.request_api_version
+        if not layout(endpoint.request).versions.covers(version):
+            if key is not ApiKey.API_VERSIONS:
+                raise ProtocolError(f"{key.name} v{version} is not served")
+            refusal = api_versions.unsupported({key: layout(endpoint.request).advertised})
+            return encode_response(key, 0, header.correlation_id, refusal)
+        self._routes[bytes(frame[:4])] = _Route(key, version, endpoint)
+        return self(frame, peer)
