@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat fuzz crash docs bench spark clean
+.PHONY: help run test check format compat fuzz crash kill hostile docs bench spark clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -29,14 +29,21 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-compat: $(STAMP) .need-java .need-mvn  ## Judge the codec by Apache Kafka 4.3.1; needs Java 17 and Maven
+compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
 	$(PYTEST) compat_tests $(ARGS)
 
 fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
 	$(BIN)/python -m tests.wire.fuzz $(ARGS)
 
-crash: $(STAMP)  ## A hundred thousand crashes of a log on a simulated disk
+crash: $(STAMP)  ## A hundred thousand crashes of data and metadata on a simulated disk
 	$(BIN)/python -m tests.log.crashes $(ARGS)
+	$(BIN)/python -m tests.metadata.crashes $(ARGS)
+
+kill: $(STAMP)  ## Kill a process that writes to a log, some hundreds of times
+	$(BIN)/python -m tests.log.killed_writer $(ARGS)
+
+hostile: $(STAMP)  ## Hostile clients, 10,000 idle ones, and a good one that must not notice
+	$(BIN)/python -m tests.server.hostile
 
 docs: $(STAMP)  ## Write the pages that come from the code
 	$(BIN)/python -m pyk.handlers.compatibility > docs/compatibility.md

@@ -1,24 +1,199 @@
-"""The broker: its parts, and how their lifetimes nest."""
+"""The broker: its parts, and how their lifetimes nest.
+
+    data directory > metadata store > its image > partitions, upkeep > server
+
+Leaving the block of `open_broker` is the shutdown: connections first, the logs last.
+"""
 
 from __future__ import annotations
 
+import logging
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from pyk.server.connection import serve_connection
+from pyk.config.listeners import parse_listener, parse_protocol_map
+from pyk.config.settings import BrokerSettings
+from pyk.config.topic import TopicConfig
+from pyk.disk import RealDisk
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.config_resources import settings_in
+from pyk.handlers.context import Context
+from pyk.handlers.features import SUPPORTED_FEATURES
+from pyk.handlers.table import ENDPOINTS, served
+from pyk.log.config import LogConfig
+from pyk.log.directory import DataDirectory
+from pyk.metadata.controller import initialise, new_uuid, register_broker, unregister_broker
+from pyk.metadata.embedded import open_embedded
+from pyk.metadata.mirror import Mirror, open_mirror
+from pyk.metadata.producer_ids import ProducerIdBlocks
+from pyk.metadata.records import BrokerRecord, printed
+from pyk.metadata.records import Listener as Advertised
+from pyk.replication.fetch_sessions import FetchSessions
+from pyk.replication.flushing import Flusher
+from pyk.replication.replicas import Replicas
+from pyk.replication.upkeep import Upkeep
+from pyk.server.binding import Listener
+from pyk.server.dispatch import Dispatcher
+from pyk.server.limits import Limits
+from pyk.server.listeners import Address, open_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger(__name__)
+
+_PROTOCOLS: Final = "listener.security.protocol.map"
+METADATA: Final = "metadata"
+"""The directory of the embedded store, beside the logs."""
+FEATURES: Final = {name: levels.highest for name, levels in SUPPORTED_FEATURES.items()}
 
 
-async def serve(host: str, port: int, announce: Callable[[str, int], None]) -> None:
-    """Serve until SIGINT or SIGTERM. `announce` is told each address once it is open."""
-    listeners = await trio.open_tcp_listeners(port, host=host)
+async def serve(
+    settings: BrokerSettings, announce: Callable[[Sequence[tuple[str, int]]], None]
+) -> None:
+    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open.
+
+    Raise DirectoryInUse, DamagedStore, DamagedCheckpoint or OSError.
+    """
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.serve_listeners, serve_connection, listeners)
-            for listener in listeners:
-                bound, chosen = listener.socket.getsockname()[:2]
-                announce(bound, chosen)
-            async for _ in signals:
-                nursery.cancel_scope.cancel()
-                break
+        try:
+            async with open_broker(settings) as addresses:
+                announce([(address.host, address.port) for address in addresses])
+                async for _ in signals:
+                    break
+        except BaseExceptionGroup as group:
+            raise _only_one(group) from None
+
+
+def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What is in the group, if it is alone: what a user has to hear."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found
+
+
+@asynccontextmanager
+async def open_broker(settings: BrokerSettings) -> AsyncIterator[Sequence[Address]]:
+    """Serve while the block runs."""
+    config = settings.config
+    disk, path = RealDisk(), Path(config.data_directories[0])
+    with _open_directory(disk, path) as directory:
+        async with (
+            open_embedded(disk, path / METADATA) as store,
+            open_mirror(store) as mirror,
+            trio.open_nursery() as nursery,
+        ):
+            await _register(mirror, settings)
+            broker = _assemble(settings, mirror, directory)
+            upkeep = Upkeep(
+                disk, directory, broker.now_ms, config.log_retention_check_interval_ms / 1000
+            )
+            nursery.start_soon(broker.flusher.run)
+            nursery.start_soon(_follow, broker)
+            nursery.start_soon(upkeep.run)
+            dispatch = Dispatcher(ENDPOINTS, broker)
+            limits = _limits(settings)
+            async with open_server(listeners_of(settings), dispatch, limits=limits) as server:
+                yield server.addresses
+            nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def _open_directory(disk: RealDisk, path: Path) -> Iterator[DataDirectory]:
+    directory = DataDirectory.open(disk, path, lambda _: LogConfig(), may_be_dormant=True)
+    yield directory
+    # Not after an error: what is in memory may not be what it should be, and the disk is.
+    directory.close()
+
+
+async def _register(mirror: Mirror, settings: BrokerSettings) -> None:
+    rng, config = SystemRandom(), settings.config
+    cluster_id = printed(new_uuid(rng))
+    await mirror.carry_out(lambda image: initialise(image, cluster_id, FEATURES))
+    advertised = [
+        parse_listener("advertised.listeners", each) for each in config.advertised_listeners or ()
+    ]
+    record = BrokerRecord(
+        listeners=tuple(Advertised(*each) for each in advertised), rack=config.broker_rack
+    )
+    await mirror.carry_out(lambda image: unregister_broker(image, config.node_id))
+    await mirror.carry_out(lambda image: register_broker(image, config.node_id, record))
+
+
+def _assemble(settings: BrokerSettings, mirror: Mirror, directory: DataDirectory) -> Context:
+    config, rng = settings.config, SystemRandom()
+
+    def config_of(topic: str) -> TopicConfig:
+        return broker.settings.topic_config(mirror.image.topic_config(topic).values)
+
+    flusher = Flusher()
+    replicas = Replicas(config.node_id, directory, flusher, config_of)
+    broker = Context(
+        node_id=config.node_id,
+        settings=settings,
+        mirror=mirror,
+        directory=directory,
+        replicas=replicas,
+        flusher=flusher,
+        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
+        producer_ids=ProducerIdBlocks(mirror),
+        served=served(),
+        rng=rng,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+    )
+    return broker
+
+
+async def _follow(broker: Context) -> None:
+    """Let settings and partitions follow the image."""
+    revision = 0
+    strays = broker.replicas.strays(broker.image)
+    if strays:
+        names = ", ".join(f"{topic}-{number}" for topic, number in strays[:10])
+        logger.warning("%s logs belong to no topic and are left alone: %s", len(strays), names)
+    while True:
+        image = await broker.mirror.reach(revision + 1)
+        revision = image.revision
+        broker.settings = settings_in(image, broker)
+        broker.replicas.on_image(image)
+
+
+def listeners_of(settings: BrokerSettings) -> list[Listener]:
+    """Where clients are served. Those of Kafka's controllers are not for them. Raise KafkaError."""
+    config = settings.config
+    protocols = parse_protocol_map(_PROTOCOLS, config.listener_security_protocol_map)
+    of_controllers = settings.static.get("controller.listener.names", "").split(",")
+    found = []
+    for text in config.listeners:
+        listener = Listener(*parse_listener("listeners", text))
+        if listener.name in of_controllers:
+            continue
+        protocol = protocols.get(listener.name)
+        if protocol != "PLAINTEXT":
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{text}: of the security protocols pyk has PLAINTEXT only, and {_PROTOCOLS} gives"
+                f" {listener.name} {protocol or 'none'}",
+            )
+        found.append(listener)
+    return found
+
+
+def _limits(settings: BrokerSettings) -> Limits:
+    config = settings.config
+    overrides = [each.partition(":") for each in config.max_connections_per_ip_overrides.split(",")]
+    return Limits(
+        frame_bytes_max=config.socket_request_max_bytes,
+        connections_max=config.max_connections,
+        connections_max_per_ip=config.max_connections_per_ip,
+        connections_max_by_ip={host.strip(): int(count) for host, _, count in overrides if count},
+        idle_timeout=config.connections_max_idle_ms / 1000,
+    )

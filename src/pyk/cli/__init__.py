@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -16,27 +19,79 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--host", default="localhost", show_default=True, help="The name to listen on.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A server.properties file.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the logs are kept.  [default: log.dirs, or else ./data]",
+)
+@click.option("--host", help="The name to listen on.  [default: localhost]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=9092,
-    show_default=True,
-    help="0 picks a free port and says which.",
+    help="0 picks a free port and says which.  [default: 9092]",
 )
-def serve(host: str, port: int) -> None:
-    """Run a broker until it is interrupted."""
+@click.option(
+    "-o", "options", multiple=True, metavar="KEY=VALUE", help="Any of Kafka's broker keys."
+)
+def serve(
+    config: Path | None,
+    data_dir: Path | None,
+    host: str | None,
+    port: int | None,
+    options: tuple[str, ...],
+) -> None:
+    """Run a broker until it is interrupted.
+
+    Configuration comes from the file, from KAFKA_* variables and from the options, the later over
+    the earlier.
+    """
     import trio
 
     from pyk import broker
+    from pyk.config.properties import parse_properties
+    from pyk.config.settings import BrokerSettings
+    from pyk.config.sources import from_environment, from_options, gather
+    from pyk.disk import DirectoryInUse
+    from pyk.errors import KafkaError
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        trio.run(broker.serve, host, port, announce)
+        found = gather(
+            {"log.dirs": "data", "listeners": "PLAINTEXT://localhost:9092"},
+            parse_properties(config.read_text("latin-1")) if config else {},
+            from_environment(os.environ),
+            from_options(options),
+            {"log.dirs": str(data_dir)} if data_dir else {},
+            listener(host, port),
+        )
+        if found.warning:
+            logging.warning(found.warning)
+        settings = BrokerSettings(found.values)
+        trio.run(broker.serve, settings, announce)
+    except (KafkaError, DirectoryInUse) as refused:
+        raise click.ClickException(str(refused)) from refused
     except OSError as failed:
-        raise click.ClickException(f"cannot listen on {host}:{port}: {failed}") from failed
+        where = found.values["listeners"].replace("PLAINTEXT://", "")
+        raise click.ClickException(f"cannot listen on {where}: {failed}") from failed
 
 
-def announce(host: str, port: int) -> None:
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"pyk {__version__} listens on {shown}:{port}")
+def listener(host: str | None, port: int | None) -> dict[str, str]:
+    if host is None and port is None:
+        return {}
+    shown = host or "localhost"
+    shown = f"[{shown}]" if ":" in shown else shown
+    return {"listeners": f"PLAINTEXT://{shown}:{9092 if port is None else port}"}
+
+
+def announce(addresses: Sequence[tuple[str, int]]) -> None:
+    shown = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses]
+    for address in shown:
+        click.echo(f"pyk {__version__} listens on {address}")
+    send = 'p.produce("greetings", b"hello"); print(p.flush(5), "left to send")'
+    client = f'p = Producer({{"bootstrap.servers": "{shown[0]}"}})'
+    click.echo(f"To try it:\n  python -c 'from confluent_kafka import Producer; {client}; {send}'")

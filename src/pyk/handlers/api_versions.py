@@ -7,21 +7,41 @@ from collections.abc import Mapping
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.features import SUPPORTED_FEATURES
 from pyk.types import Versions
 from pyk.wire.apis import ApiKey
-from pyk.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pyk.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-async def handle(
-    request: ApiVersionsRequest, call: Call, served: Mapping[ApiKey, Versions]
-) -> ApiVersionsResponse:
+def handle(request: ApiVersionsRequest, call: Call, broker: Context) -> ApiVersionsResponse:
     if names_its_software(call):
         for given in (request.client_software_name, request.client_software_version):
             if not SOFTWARE.fullmatch(given):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"not a software name: {given!r}")
-    return ApiVersionsResponse(api_keys=listed(served))
+        call.peer.software_name = request.client_software_name
+        call.peer.software_version = request.client_software_version
+    features = broker.image.features
+    return ApiVersionsResponse(
+        api_keys=listed(broker.served),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
+            for name, levels in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.levels.items()
+        ],
+    )
 
 
 def refuse(request: ApiVersionsRequest, refusal: KafkaError) -> ApiVersionsResponse:

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Call:
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Peer:
+    """The client at the other end of a connection, and the end of ours that it reached."""
+
+    connection_id: str
+    """As Kafka writes it: both addresses, and a number that tells those who reuse a port apart."""
+    listener: str
+    host: str
+    port: int
+    reached_host: str
+    """The address of ours that this client used, and so one that it can use again."""
+    reached_port: int
+    software_name: str = "unknown"
+    """What the client said of itself in ApiVersions, see KIP-511."""
+    software_version: str = "unknown"
+
+
+class Call(Struct, frozen=True):
     version: int
     client_id: str | None
+    peer: Peer

@@ -7,23 +7,75 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyk.errors import KafkaError
-from pyk.handlers import api_versions
+from pyk.handlers import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
+    fetch,
+    incremental_alter_configs,
+    init_producer_id,
+    list_config_resources,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    update_features,
+)
 from pyk.handlers.call import Call
 from pyk.types import Versions
 from pyk.wire.apis import ApiKey, request_type
 from pyk.wire.message import layout
-from pyk.wire.messages.api_versions import ApiVersionsRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    request: type
-    handle: Callable[[Any, Call, Any], Awaitable[Any]]
-    refuse: Callable[[Any, KafkaError], Any]
+    """An API: what it reads, and the two functions that answer."""
 
+    request: type
+    handle: Callable[[Any, Call, Any], Awaitable[Any] | Any]
+    """A plain function is the fast path. What it returns is the response, or an awaitable of it
+    where that must wait, or None where the client expects no response."""
+    refuse: Callable[[Any, KafkaError], Any]
+    is_pipelined: bool = False
+    """Whether the connection's next requests are handled while this one waits. What must happen in
+    the order of the requests is then done before `handle` returns its awaitable."""
+
+
+HANDLERS: dict[ApiKey, Any] = {
+    ApiKey.PRODUCE: produce,
+    ApiKey.FETCH: fetch,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.METADATA: metadata,
+    ApiKey.API_VERSIONS: api_versions,
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: delete_topics,
+    ApiKey.DELETE_RECORDS: delete_records,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs,
+    ApiKey.ALTER_CONFIGS: alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    ApiKey.UPDATE_FEATURES: update_features,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
+}
+"""The modules, each with `handle` and `refuse`."""
+
+PIPELINED = frozenset({ApiKey.PRODUCE})
 
 ENDPOINTS: dict[ApiKey, Endpoint] = {
-    ApiKey.API_VERSIONS: Endpoint(ApiVersionsRequest, api_versions.handle, api_versions.refuse),
+    key: Endpoint(request_type(key), handler.handle, handler.refuse, key in PIPELINED)
+    for key, handler in HANDLERS.items()
 }
 
 

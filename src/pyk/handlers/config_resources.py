@@ -1,0 +1,144 @@
+"""What has a configuration, and how a request changes that of several at once.
+
+    request -> edit of a resource -> its new layer -> plan \\
+    request -> edit of a resource -> its new layer -> plan  > one transaction
+
+A resource that is refused does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from pyk.config.settings import BrokerSettings
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import loggers
+from pyk.handlers.context import Context
+from pyk.metadata.controller import (
+    Plan,
+    set_broker_config,
+    set_broker_defaults,
+    set_topic_config,
+)
+from pyk.metadata.image import ClusterImage
+from pyk.metadata.store import Compare, Operation
+from pyk.metadata.topic_names import check_topic_name
+
+
+class ResourceType(IntEnum):
+    """As the protocol numbers them."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Resource(NamedTuple):
+    type: int
+    """As it came: it may be no `ResourceType`."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What a request makes of a layer, whichever it is. Each raises KafkaError."""
+
+    topic: Callable[[Mapping[str, str], BrokerSettings], dict[str, str]]
+    """Given what the topic has of its own."""
+    broker: Callable[[BrokerSettings], dict[str, str]]
+    cluster_defaults: Callable[[BrokerSettings], dict[str, str]]
+    loggers: Callable[[], dict[str, int]] | None = None
+    """The new levels. None if the request cannot change any."""
+
+
+def settings_in(image: ClusterImage, broker: Context) -> BrokerSettings:
+    """The settings with the dynamic layers of an image, which may be newer than those in use.
+    Raise KafkaError."""
+    settings = broker.settings
+    cluster_wide = image.broker_defaults.values
+    per_broker = image.broker_config(broker.node_id).values
+    if settings.cluster_wide == cluster_wide and settings.per_broker == per_broker:
+        return settings
+    return settings.changed(cluster_wide=cluster_wide, per_broker=per_broker)
+
+
+def broker_id_of(name: str) -> int:
+    """Raise KafkaError."""
+    try:
+        return int(name)
+    except ValueError:
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+
+
+async def alter(
+    edits: Sequence[tuple[Resource, Edit]], broker: Context, *, validate_only: bool
+) -> list[KafkaError | None]:
+    """What came of each. Raise KafkaError."""
+    counts = Counter(resource for resource, _ in edits)
+
+    def decide(image: ClusterImage) -> Plan[list[KafkaError | None]]:
+        settings = settings_in(image, broker)
+        outcomes: list[KafkaError | None] = []
+        compares: list[Compare] = []
+        operations: list[Operation] = []
+        for resource, edit in edits:
+            try:
+                if counts[resource] > 1:
+                    message = "Each resource must appear at most once."
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                plan = _plan(resource, edit, image, settings, broker.node_id)
+            except KafkaError as refusal:
+                outcomes.append(refusal)
+            else:
+                outcomes.append(None)
+                compares += plan.compares
+                operations += plan.operations
+        return Plan(outcomes, compares, operations)
+
+    if validate_only:
+        return decide(broker.image).outcome
+    outcomes = await broker.mirror.carry_out(decide)
+    for (resource, edit), refusal in zip(edits, outcomes, strict=True):
+        if resource.type == ResourceType.BROKER_LOGGER and refusal is None:
+            assert edit.loggers is not None
+            loggers.apply(edit.loggers())
+    return outcomes
+
+
+def _plan(
+    resource: Resource, edit: Edit, image: ClusterImage, settings: BrokerSettings, node_id: int
+) -> Plan[None]:
+    match resource:
+        case (ResourceType.TOPIC, ""):
+            message = "Default topic resources are not allowed."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        case (ResourceType.TOPIC, name):
+            check_topic_name(name)
+            values = edit.topic(image.topic_config(name).values, settings)
+            return set_topic_config(image, name, values)
+        case (ResourceType.BROKER, ""):
+            return set_broker_defaults(image, edit.cluster_defaults(settings))
+        case (ResourceType.BROKER, name):
+            _check_is_here(name, node_id)
+            return set_broker_config(image, node_id, edit.broker(settings))
+        case (ResourceType.BROKER_LOGGER, name) if edit.loggers is not None:
+            _check_is_here(name, node_id)
+            edit.loggers()
+            return Plan(None)
+        case (unknown, _):
+            message = f"Unknown resource type {unknown}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_is_here(name: str, node_id: int) -> None:
+    # Not by the number alone: 1 and 01 would be two names for one layer.
+    if broker_id_of(name) != node_id or name != str(node_id):
+        message = f"Unexpected broker id, expected {node_id}, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)

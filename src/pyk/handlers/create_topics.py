@@ -1,0 +1,105 @@
+"""CreateTopics, v2-7: make topics, with their partitions and configurations.
+
+A name that is there twice is answered once, and refused. What is only validated is answered in the
+same way, with an id that no topic will have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyk.config.changes import create_topic
+from pyk.config.description import describe_topic
+from pyk.config.settings import BrokerSettings
+from pyk.errors import KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.config_resources import settings_in
+from pyk.handlers.context import Context
+from pyk.handlers.deadline import within
+from pyk.metadata.controller import Plan
+from pyk.metadata.image import ClusterImage
+from pyk.metadata.topics import (
+    CreatedTopic,
+    Creation,
+    NewTopic,
+    TopicDefaults,
+    create_topics,
+)
+from pyk.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+async def handle(request: CreateTopicsRequest, call: Call, broker: Context) -> CreateTopicsResponse:
+    def decide(image: ClusterImage) -> Plan[list[Creation]]:
+        settings = settings_in(image, broker)
+        defaults = TopicDefaults(
+            partitions=settings.config.num_partitions,
+            replication_factor=settings.config.default_replication_factor,
+        )
+        topics = [_wanted(topic, settings) for topic in request.topics]
+        return create_topics(image, topics, defaults, broker.rng)
+
+    with within(request.timeout_ms):
+        if request.validate_only:
+            outcomes = decide(broker.image).outcome
+        else:
+            outcomes = await broker.mirror.carry_out(decide)
+    settings = settings_in(broker.image, broker)
+    results = [
+        _refused(name, outcome)
+        if isinstance(outcome, KafkaError)
+        else _created(name, outcome, settings)
+        for name, outcome in outcomes
+    ]
+    return CreateTopicsResponse(topics=results)
+
+
+def refuse(request: CreateTopicsRequest, refusal: KafkaError) -> CreateTopicsResponse:
+    return CreateTopicsResponse(topics=[_refused(topic.name, refusal) for topic in request.topics])
+
+
+def _wanted(topic: CreatableTopic, settings: BrokerSettings) -> NewTopic:
+    configs: Mapping[str, str] | KafkaError
+    try:
+        configs = create_topic([(config.name, config.value) for config in topic.configs], settings)
+    except KafkaError as refusal:
+        configs = refusal
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple((each.partition_index, each.broker_ids) for each in topic.assignments),
+        configs=configs,
+    )
+
+
+def _created(name: str, topic: CreatedTopic, settings: BrokerSettings) -> CreatableTopicResult:
+    entries = describe_topic(settings, topic.configs)
+    return CreatableTopicResult(
+        name=name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in sorted(entries, key=lambda entry: entry.name)
+        ],
+    )
+
+
+def _refused(name: str, refusal: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(
+        name=name, error_code=refusal.code, error_message=refusal.message, configs=[]
+    )

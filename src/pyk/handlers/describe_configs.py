@@ -1,0 +1,133 @@
+"""DescribeConfigs, v1-4: configuration values, and where they come from.
+
+A resource that is there twice is answered twice. No keys are all keys, and so is an empty list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyk.config.description import (
+    Entry,
+    describe_broker,
+    describe_cluster_defaults,
+    describe_topic,
+)
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import loggers
+from pyk.handlers.call import Call
+from pyk.handlers.config_resources import ResourceType, broker_id_of, settings_in
+from pyk.handlers.context import Context
+from pyk.metadata.topic_names import check_topic_name
+from pyk.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+DYNAMIC_BROKER_LOGGER_CONFIG: Final = 6
+"""A source, beside those of `config.description`."""
+
+
+def handle(request: DescribeConfigsRequest, call: Call, broker: Context) -> DescribeConfigsResponse:
+    results = []
+    for resource in request.resources:
+        try:
+            configs = _configs(resource, request, broker)
+        except KafkaError as refusal:
+            results.append(_refused(resource, refusal))
+        else:
+            results.append(_described(resource, configs))
+    return DescribeConfigsResponse(results=results)
+
+
+def refuse(request: DescribeConfigsRequest, refusal: KafkaError) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(
+        results=[_refused(resource, refusal) for resource in request.resources]
+    )
+
+
+def _configs(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Context
+) -> list[DescribeConfigsResourceResult]:
+    """All of its keys. Raise KafkaError."""
+    image, name = broker.image, resource.resource_name
+    settings = settings_in(image, broker)
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            check_topic_name(name)
+            if name not in image.topics:
+                # Kafka has no words for this one.
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+            entries = describe_topic(settings, image.topic_config(name).values)
+        case ResourceType.BROKER if name == "":
+            entries = describe_cluster_defaults(settings)
+        case ResourceType.BROKER:
+            _check_is_here(name, broker)
+            entries = describe_broker(settings)
+        case ResourceType.BROKER_LOGGER:
+            _check_is_here(name, broker)
+            return [_logger(*each) for each in loggers.described().items()]
+        case unknown:
+            message = f"Resources of type {unknown} have no configuration here."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return [_config(entry, request) for entry in entries]
+
+
+def _check_is_here(name: str, broker: Context) -> None:
+    if broker_id_of(name) != broker.node_id:
+        message = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _described(
+    resource: DescribeConfigsResource, configs: Sequence[DescribeConfigsResourceResult]
+) -> DescribeConfigsResult:
+    keys = set(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[config for config in configs if not keys or config.name in keys],
+    )
+
+
+def _logger(name: str, level: str) -> DescribeConfigsResourceResult:
+    # That it has no type and empty words, and no null, is as in Kafka.
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=level,
+        read_only=False,
+        config_source=DYNAMIC_BROKER_LOGGER_CONFIG,
+        is_sensitive=False,
+    )
+
+
+def _config(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def _refused(resource: DescribeConfigsResource, refusal: KafkaError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )

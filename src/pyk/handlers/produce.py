@@ -1,0 +1,248 @@
+"""Produce, v3-13: append a batch to each of some partitions.
+
+Everything is appended before `handle` returns, in the order of the requests. What then waits for
+other replicas or for the disk is the answer, while the connection goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final, NamedTuple
+
+import trio
+
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
+from pyk.handlers.call import Call
+from pyk.handlers.context import INTERNAL_TOPICS, Context
+from pyk.log.validation import InvalidRecords
+from pyk.metadata.image import Topic
+from pyk.replication.partition import ACKS_ALL, Partition
+from pyk.types import Buffer, FileSlice
+from pyk.wire.batch import COMPRESSION_MASK, TRANSACTIONAL, peek_attributes
+from pyk.wire.compression import Compression
+from pyk.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ACKS: Final = (0, 1, ACKS_ALL)
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""Whose client may write to internal topics, as in Kafka."""
+
+_SHOWS_START: Final = frozenset(
+    {
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
+"""Refusals with which Kafka also tells where the log starts."""
+
+
+class Awaited(NamedTuple):
+    """An answer that is good once everything before an offset is where it has to be."""
+
+    responses: list[PartitionProduceResponse]
+    """Where it is one of."""
+    at: int
+    partition: Partition
+    end_offset: int
+    is_flush_due: bool
+
+
+def handle(
+    request: ProduceRequest, call: Call, broker: Context
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    if request.acks not in ACKS:
+        raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks of {request.acks}")
+    _check_transactional(request)
+    awaited: list[Awaited] = []
+    topics = [
+        _produce_topic(topic, request, call, broker, awaited)
+        for topic in request.topic_data
+        if topic.partition_data
+    ]
+    response = ProduceResponse(responses=topics)
+    if request.acks == 0:
+        _check_unanswered(response)
+        return None
+    if not awaited:
+        return response
+    return _wait(response, awaited, trio.current_time() + request.timeout_ms / 1000)
+
+
+def refuse(request: ProduceRequest, refusal: KafkaError) -> ProduceResponse | None:
+    if request.acks == 0:
+        raise ProtocolError(f"a refusal that nobody waits for: {refusal}")
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[_refused(each.index, refusal) for each in topic.partition_data],
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceResponse(responses=topics)
+
+
+def uses_topic_ids(call: Call) -> bool:
+    """KIP-516."""
+    return call.version >= 13
+
+
+def knows_zstd(call: Call) -> bool:
+    """KIP-110."""
+    return call.version >= 7
+
+
+async def _wait(
+    response: ProduceResponse, awaited: list[Awaited], deadline: float
+) -> ProduceResponse:
+    for each in awaited:
+        code, message = ErrorCode.NONE, None
+        try:
+            with trio.fail_at(deadline):
+                await each.partition.wait_committed(each.end_offset, is_flush_due=each.is_flush_due)
+        except trio.TooSlowError:
+            code = ErrorCode.REQUEST_TIMED_OUT
+        except KafkaError as refusal:
+            code, message = refusal.code, refusal.message
+        # It is in the log all the same, so it keeps its offset.
+        answer = each.responses[each.at]
+        each.responses[each.at] = PartitionProduceResponse(
+            index=answer.index,
+            error_code=code,
+            base_offset=answer.base_offset,
+            log_append_time_ms=answer.log_append_time_ms,
+            log_start_offset=answer.log_start_offset,
+            error_message=message,
+        )
+    return response
+
+
+def _check_transactional(request: ProduceRequest) -> None:
+    if request.transactional_id is not None:
+        return
+    for topic in request.topic_data:
+        for each in topic.partition_data:
+            if _attributes(each) & TRANSACTIONAL:
+                raise KafkaError(
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                    "transactional records without a transactional id",
+                )
+
+
+def _check_unanswered(response: ProduceResponse) -> None:
+    """Raise ProtocolError for an error that cannot be told: the client notices that the connection
+    is closed, and looks for the partition anew."""
+    for topic in response.responses:
+        for each in topic.partition_responses:
+            if each.error_code:
+                raise ProtocolError(
+                    f"a batch that nobody waits for was refused: {ErrorCode(each.error_code).name}"
+                )
+
+
+def _produce_topic(
+    data: TopicProduceData,
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    awaited: list[Awaited],
+) -> TopicProduceResponse:
+    try:
+        topic = _find_topic(data, call, broker)
+    except KafkaError as refusal:
+        responses = [_refused(each.index, refusal) for each in data.partition_data]
+    else:
+        responses = []
+        for each in data.partition_data:
+            _produce(topic, each, request, call, broker, responses, awaited)
+    return TopicProduceResponse(
+        name=data.name, topic_id=data.topic_id, partition_responses=responses
+    )
+
+
+def _find_topic(data: TopicProduceData, call: Call, broker: Context) -> Topic:
+    if uses_topic_ids(call):
+        topic = broker.topic_of_id(data.topic_id)
+    else:
+        topic = broker.topic_named(data.name)
+    if topic.name in INTERNAL_TOPICS and call.client_id != ADMIN_CLIENT_ID:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is for the broker to write"
+        )
+    return topic
+
+
+def _produce(
+    topic: Topic,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    responses: list[PartitionProduceResponse],
+    awaited: list[Awaited],
+) -> None:
+    start_offset = -1
+    try:
+        partition = broker.replicas.leader_of(topic, data.index)
+        start_offset = partition.log.start_offset
+        produced = partition.produce(
+            _records(data, call), acks=request.acks, now_ms=broker.now_ms()
+        )
+    except KafkaError as refusal:
+        responses.append(_refused(data.index, refusal, start_offset))
+        return
+    added, append_time, is_flush_due = produced
+    response = PartitionProduceResponse(
+        index=data.index,
+        base_offset=added.base_offset,
+        # Of a batch that was there already, Kafka tells the time whoever gave it.
+        log_append_time_ms=added.timestamp if added.is_repeated else append_time,
+        log_start_offset=partition.log.start_offset,
+    )
+    end_offset = added.last_offset + 1
+    is_behind = request.acks == ACKS_ALL and partition.log.high_watermark < end_offset
+    if is_behind or is_flush_due:
+        at = len(responses)
+        awaited.append(Awaited(responses, at, partition, end_offset, is_flush_due))
+    responses.append(response)
+
+
+def _records(data: PartitionProduceData, call: Call) -> Buffer:
+    is_zstd = _attributes(data) & COMPRESSION_MASK == Compression.ZSTD
+    if is_zstd and not knows_zstd(call):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{call.version} has no zstd"
+        )
+    assert not isinstance(data.records, FileSlice)
+    return data.records or b""
+
+
+def _attributes(data: PartitionProduceData) -> int:
+    assert not isinstance(data.records, FileSlice)
+    return peek_attributes(data.records or b"")
+
+
+def _refused(index: int, refusal: KafkaError, start_offset: int = -1) -> PartitionProduceResponse:
+    record_errors = refusal.record_errors if isinstance(refusal, InvalidRecords) else []
+    shows_start = bool(record_errors) or refusal.code in _SHOWS_START
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refusal.code,
+        base_offset=-1,
+        log_start_offset=start_offset if shows_start else -1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
+            for at, why in record_errors
+        ],
+        error_message=refusal.message,
+    )

@@ -1,0 +1,24 @@
+"""ApiVersions: a client says what it is, and only what looks like a name is one."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import api_versions
+from pyk.handlers.call import Call, Peer
+from pyk.handlers.context import Context
+from pyk.wire.messages.api_versions import ApiVersionsRequest
+
+NOBODY = Peer(connection_id="", listener="", host="", port=0, reached_host="", reached_port=0)
+
+
+@pytest.mark.parametrize("name", ["", "-", "a_b", "ünicode", "a-", "a b"])
+def test_a_software_name_must_look_like_one(name: str) -> None:
+    request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
+    with pytest.raises(KafkaError) as refused:
+        api_versions.handle(request, Call(3, None, NOBODY), cast("Context", None))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
+    assert NOBODY.software_name == "unknown"
