@@ -1,0 +1,52 @@
+"""A client that says exactly what it is told to, one request at a time."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, Self
+
+from pyk.wire.apis import ApiKey
+from pyk.wire.request import decode_response, encode_request
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+TIMEOUT = 20.0
+
+
+class RawClient:
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), TIMEOUT)
+        self._stream = self._socket.makefile("rb")
+        self._sent = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+        self._socket.close()
+
+    def ask(self, key: ApiKey, version: int, request: Any) -> Any:
+        """The response. Raise EOFError if the other side hangs up instead."""
+        self.send(key, version, request)
+        return self.receive(key, version)
+
+    def send(self, key: ApiKey, version: int, request: Any) -> None:
+        self._sent += 1
+        chunks = encode_request(key, version, self._sent, "raw", request)
+        self._socket.sendall(b"".join(chunks))  # type: ignore[arg-type]
+
+    def receive(self, key: ApiKey, version: int) -> Any:
+        size = self._stream.read(4)
+        if len(size) < 4:
+            raise EOFError("the other side has hung up")
+        body = self._stream.read(int.from_bytes(size, "big"))
+        _, response = decode_response(key, version, body)
+        return response
