@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from bench import codec, log, records
+from bench import codec, compaction, log, pacer, records, server
 from bench.table import Row, print_table, save
 
 SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "codec": (codec.TITLE, codec.rows),
     "records": (records.TITLE, records.rows),
     "log": (log.TITLE, log.rows),
+    "compaction": (compaction.TITLE, compaction.rows),
+    "server": (server.TITLE, server.rows),
+    "pacer": (pacer.TITLE, pacer.rows),
 }
 
 
