@@ -1,100 +1,175 @@
 """pyk and Apache Kafka 4.3.1 on the same disk, in turns, under the same clients.
 
-Each runs with its defaults. What a client cannot do any faster, it does as fast with both: the
-figures of librdkafka reading small records are its own.
+Each runs with its defaults, and both are up all the time. A round is one run with each of them,
+and its ratio is one figure: what is shown is the median of the rounds' ratios, with the lowest and
+the highest. What a client cannot do any faster, it does as fast with both: the figures of
+librdkafka reading small records are its own.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from statistics import median
-from time import perf_counter
-from typing import NamedTuple
+from typing import Final
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from bench.generator import Load, load
-from bench.table import Row
-from compat_tests.kafka.server import kafka_server
-from pyk.wire.apis import ApiKey
-from pyk.wire.messages.api_versions import ApiVersionsRequest
-from pyk.wire.request import encode_request
-from tests.clients.brokers import running
+from bench.contestants import API_VERSIONS, Contestant, both, kafka, pyk_server
+from bench.generator import load
+from bench.table import Row, row_of_rounds
+from compat_tests.kafka import jars
 
-TITLE = "Beside Apache Kafka 4.3.1: medians of runs in turns"
-ROUNDS = 3
-GIGABYTE = 10**9
-CASES = (
-    # Records of so many bytes, how many, in how many partitions, with which acks.
-    (1000, 400_000, 1, "all"),
-    (1000, 400_000, 16, "1"),
-    (100, 1_000_000, 1, "all"),
-)
+TITLE: Final = "Beside Apache Kafka 4.3.1: medians of rounds in turns"
+ROUNDS: Final = 5
+STARTS: Final = 3
+STEADY_COUNT: Final = 8000
+JAVA_COUNT: Final = 500_000
+GIGABYTE: Final = 10**9
+COUNTS: Final = {1000: 400_000, 100: 1_000_000}
+"""How many records of a size a client writes and reads in a run."""
+AS_FAST: Final = "Kafka at least 1"
+CPU: Final = "Kafka at least 1.7"
+MEMORY: Final = "Kafka at least 6.7"
+START: Final = "Kafka at least 10"
+READER: Final = Path(__file__).with_name("AssignedReader.java")
 
-
-class Contestant(NamedTuple):
-    name: str
-    address: str
-    pid: int
+Figures = dict[str, float]
+Measure = Callable[[Contestant, int], Figures]
 
 
 def rows() -> Sequence[Row]:
     with tempfile.TemporaryDirectory(dir=".", prefix=".bench-") as home:
         place = Path(home).resolve()
-        started = {"pyk": timed(lambda: one(place)), "Kafka": timed(kafka_alone)}
+        started = starts(place)
         with both(place) as contestants:
-            idle = {each.name: resident_megabytes(each.pid) for each in contestants}
-            measured = [row for case in CASES for row in throughput(contestants, *case)]
-            requests = [latency(contestants, 1), rate(contestants, 50)]
-            loaded = {each.name: resident_megabytes(each.pid) for each in contestants}
+            idle = [{each.name: each.resident_megabytes() for each in contestants}]
+            measured = [row for rows in loads(contestants) for row in rows]
+            loaded = [{each.name: each.resident_megabytes() for each in contestants}]
     return [
         *measured,
-        *requests,
-        Row("memory, idle", "MB", idle, "Kafka at least 6.7"),
-        Row("memory, after all this", "MB", loaded, "Kafka at least 6.7"),
-        Row("start, one request, stop", "s", started, "Kafka at least 10"),
+        row_of_rounds("memory, idle", "MB", idle, MEMORY),
+        row_of_rounds("memory, after all this", "MB", loaded, MEMORY),
+        row_of_rounds("start to first answer", "s", started, START),
     ]
 
 
-@contextmanager
-def both(home: Path) -> Iterator[list[Contestant]]:
-    with ExitStack() as stack:
-        pyk = stack.enter_context(running(home / "pyk"))
-        (home / "kafka").mkdir()
-        kafka = stack.enter_context(kafka_server(home=home / "kafka", heap_mb=1024))
-        yield [
-            Contestant("pyk", pyk.address, pyk.process.pid),
-            Contestant("Kafka", kafka.bootstrap_servers, kafka.pid),
-        ]
+def starts(home: Path) -> list[Figures]:
+    found = []
+    for turn in range(STARTS):
+        with pyk_server(home / f"pyk-{turn}") as ours:
+            pass
+        with kafka(home / f"kafka-{turn}") as theirs:
+            pass
+        found.append({each.name: each.answered_after for each in (ours, theirs)})
+    return found
 
 
-def throughput(
-    contestants: Sequence[Contestant], size: int, count: int, partitions: int, acks: str
+def loads(contestants: Sequence[Contestant]) -> Iterator[list[Row]]:
+    for size, partitions, acks in product((1000, 100), (1, 16), ("all", "1")):
+        case = f"{size:,} B, {partitions} partitions, acks {acks}"
+        goals = {
+            f"librdkafka writes {case}": ("s/GB", AS_FAST),
+            f"librdkafka reads {case}": ("s/GB", AS_FAST),
+            f"broker's CPU, {case}": ("s/GB", CPU),
+        }
+        yield compare(contestants, flood(size, partitions, acks), goals)
+    goals = {
+        "Java's ProducerPerformance, 1,000 B": ("s/GB", AS_FAST),
+        "a Java consumer reads them": ("s/GB", AS_FAST),
+        "broker's CPU, Java, 1,000 B": ("s/GB", CPU),
+    }
+    yield compare(contestants, flood_from_java, goals)
+    goals = {
+        "end to end at 1,000/s, p50": ("ms", AS_FAST),
+        "end to end at 1,000/s, p99": ("ms", AS_FAST),
+    }
+    yield compare(contestants, steady, goals)
+    goals = {
+        "round trip, 1 connection, p50": ("us", AS_FAST),
+        "round trip, 1 connection, p99": ("us", AS_FAST),
+    }
+    yield compare(contestants, round_trip, goals)
+    yield compare(contestants, many_requests, {"a request, 50 connections": ("us", AS_FAST)})
+
+
+def compare(
+    contestants: Sequence[Contestant], measure: Measure, goals: Mapping[str, tuple[str, str]]
 ) -> list[Row]:
-    figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """A row for each figure that `measure` gives, in the order of `goals`."""
+    rounds: dict[str, list[Figures]] = defaultdict(list)
     for turn in range(ROUNDS):
-        for each in contestants:
-            topic = f"t-{size}-{partitions}-{turn}"
-            make_topic(each, topic, partitions)
-            before = cpu_seconds(each.pid)
-            took = run_client(each, topic, partitions, size, count, acks)
-            spent = (cpu_seconds(each.pid) - before) / (2 * size * count / GIGABYTE)
-            figures["write"][each.name].append(took["write"] / (size * count / GIGABYTE))
-            figures["read"][each.name].append(took["read"] / (size * count / GIGABYTE))
-            figures["CPU"][each.name].append(spent)
-    case = f"{size:,} B, {partitions} partitions, acks {acks}"
-    goals = {"write": "Kafka at least 1", "read": "Kafka at least 1", "CPU": "Kafka at least 1.7"}
-    return [
-        Row(f"{what} {case}", "s/GB", {n: median(taken) for n, taken in by.items()}, goals[what])
-        for what, by in figures.items()
-    ]
+        # Whoever comes second meets the other's dirty pages: they take turns in that, too.
+        order = contestants if turn % 2 == 0 else contestants[::-1]
+        found = {each.name: measure(each, turn) for each in order}
+        for number, what in enumerate(goals):
+            rounds[what].append(
+                {each.name: list(found[each.name].values())[number] for each in contestants}
+            )
+    print(f"  {', '.join(goals)}", file=sys.stderr)
+    return [row_of_rounds(what, unit, rounds[what], goal) for what, (unit, goal) in goals.items()]
+
+
+def flood(size: int, partitions: int, acks: str) -> Measure:
+    def measure(each: Contestant, turn: int) -> Figures:
+        topic = f"t-{size}-{partitions}-{acks}-{turn}"
+        count = COUNTS[size]
+        make_topic(each, topic, partitions)
+        before = each.cpu_seconds()
+        took = client("flood", each, topic, str(partitions), str(size), str(count), acks)
+        return per_gigabyte(each, before, size * count, took["write"], took["read"])
+
+    return measure
+
+
+def flood_from_java(each: Contestant, turn: int) -> Figures:
+    topic = f"java-{turn}"
+    make_topic(each, topic, 1)
+    before = each.cpu_seconds()
+    arguments = ("--topic", topic, "--num-records", str(JAVA_COUNT), "--record-size", "1000")
+    printed = java(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *arguments,
+        *("--throughput", "-1", "--bootstrap-server", each.address),
+    )
+    (rate,) = re.findall(rf"{JAVA_COUNT} records sent, ([0-9.]+) records/sec", printed)
+    seconds = float(java("AssignedReader", each.address, topic, "1", str(JAVA_COUNT)).split()[-1])
+    return per_gigabyte(each, before, 1000 * JAVA_COUNT, JAVA_COUNT / float(rate), seconds)
+
+
+def java(*arguments: str) -> str:
+    """What a program prints that runs as Java runs it by default."""
+    command = jars.java_command(*arguments, classes=jars.compiled(READER))
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+
+
+def per_gigabyte(each: Contestant, before: float, size: int, wrote: float, read: float) -> Figures:
+    """Of so many bytes that were written and read."""
+    gigabytes = size / GIGABYTE
+    spent = (each.cpu_seconds() - before) / (2 * gigabytes)
+    return {"write": wrote / gigabytes, "read": read / gigabytes, "CPU": spent}
+
+
+def steady(each: Contestant, turn: int) -> Figures:
+    topic = f"steady-{turn}"
+    make_topic(each, topic, 1)
+    return client("steady", each, topic, str(STEADY_COUNT))
+
+
+def round_trip(each: Contestant, turn: int) -> Figures:
+    found = load(each.host_and_port, [API_VERSIONS], seconds=2)
+    return {"p50": found.p50_us, "p99": found.p99_us}
+
+
+def many_requests(each: Contestant, turn: int) -> Figures:
+    found = load(each.host_and_port, [API_VERSIONS], connections=50, seconds=2)
+    return {"us": 1e6 / found.rate}
 
 
 def make_topic(each: Contestant, topic: str, partitions: int) -> None:
@@ -103,55 +178,8 @@ def make_topic(each: Contestant, topic: str, partitions: int) -> None:
     made.result(30)
 
 
-def run_client(
-    each: Contestant, topic: str, partitions: int, size: int, count: int, acks: str
-) -> dict[str, float]:
-    arguments = (each.address, topic, str(partitions), str(size), str(count), acks)
-    command = [sys.executable, "-m", "bench.pacer_client", *arguments]
+def client(what: str, each: Contestant, topic: str, *arguments: str) -> Figures:
+    command = [sys.executable, "-m", "bench.pacer_client", what, each.address, topic, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
+    found: Figures = json.loads(done.stdout)
     return found
-
-
-def latency(contestants: Sequence[Contestant], connections: int) -> Row:
-    figures = {each.name: request_load(each, connections).p50_us for each in contestants}
-    return Row(f"round trip, {connections} connection, p50", "us", figures, "Kafka at least 1")
-
-
-def rate(contestants: Sequence[Contestant], connections: int) -> Row:
-    figures = {each.name: 1e6 / request_load(each, connections).rate for each in contestants}
-    return Row(f"a request, {connections} connections", "us", figures, "Kafka at least 1")
-
-
-def request_load(each: Contestant, connections: int) -> Load:
-    chunks = encode_request(ApiKey.API_VERSIONS, 0, 1, "pacer", ApiVersionsRequest())
-    host, _, port = each.address.rpartition(":")
-    frame = b"".join(chunks)  # type: ignore[arg-type]
-    return load((host, int(port)), [frame], connections=connections, in_flight=1, seconds=3)
-
-
-def one(home: Path) -> None:
-    with running(home / "alone"):
-        pass
-
-
-def kafka_alone() -> None:
-    with kafka_server():
-        pass
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
-def resident_megabytes(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    (found,) = [line.split()[1] for line in lines if line.startswith("VmRSS")]
-    return int(found) / 1024
-
-
-def timed(run: Callable[[], None]) -> float:
-    began = perf_counter()
-    run()
-    return perf_counter() - began

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 
 RESULTS = Path(__file__).with_name("results")
@@ -19,13 +20,40 @@ class Row:
     figures: Mapping[str, float | None]
     """By contestant. The first one is pyk; None where a contestant cannot do it."""
     goal: str = ""
+    rounds: Sequence[Mapping[str, float]] = ()
+    """If there were several, the figures of each: noise falls on all contestants of a round."""
 
     @property
     def ratios(self) -> dict[str, float]:
-        """How many times pyk's figure each of the others needs."""
-        pyk, *others = self.figures.items()
-        assert pyk[1] is not None
-        return {name: figure / pyk[1] for name, figure in others if figure is not None}
+        """How many times pyk's figure each of the others needs: the median of the rounds."""
+        if self.rounds:
+            return {name: median(found) for name, found in self._ratios_of_rounds().items()}
+        return _ratios(self.figures)
+
+    @property
+    def spreads(self) -> dict[str, tuple[float, float]]:
+        """The lowest and the highest ratio of a round."""
+        found = self._ratios_of_rounds() if len(self.rounds) > 1 else {}
+        return {name: (min(ratios), max(ratios)) for name, ratios in found.items()}
+
+    def _ratios_of_rounds(self) -> dict[str, list[float]]:
+        by_name: dict[str, list[float]] = {}
+        for figures in self.rounds:
+            for name, ratio in _ratios(figures).items():
+                by_name.setdefault(name, []).append(ratio)
+        return by_name
+
+
+def row_of_rounds(what: str, unit: str, rounds: Sequence[Mapping[str, float]], goal: str) -> Row:
+    """The figures are the medians."""
+    figures = {name: median(each[name] for each in rounds) for name in rounds[0]}
+    return Row(what, unit, figures, goal, rounds)
+
+
+def _ratios(figures: Mapping[str, float | None]) -> dict[str, float]:
+    pyk, *others = figures.items()
+    assert pyk[1] is not None
+    return {name: figure / pyk[1] for name, figure in others if figure is not None}
 
 
 def microseconds(
@@ -70,15 +98,29 @@ def print_table(title: str, rows: Sequence[Row]) -> None:
             f"{'-' if figure is None else f'{figure:.2f} {row.unit}':>16}"
             for figure in row.figures.values()
         )
-        ratios = ", ".join(f"{name} {ratio:.2f}" for name, ratio in row.ratios.items())
+        ratios = ", ".join(_shown(row, name, ratio) for name, ratio in row.ratios.items())
         print(f"{row.what:{width}}{shown}  {ratios}" + (f"   [{row.goal}]" if row.goal else ""))
+
+
+def _shown(row: Row, name: str, ratio: float) -> str:
+    if name not in row.spreads:
+        return f"{name} {ratio:.2f}"
+    lowest, highest = row.spreads[name]
+    return f"{name} {ratio:.2f} ({lowest:.2f} to {highest:.2f})"
 
 
 def save(section: str, rows: Sequence[Row]) -> Path:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{section}.json"
     found = [
-        {"what": row.what, "unit": row.unit, "figures": dict(row.figures), "ratios": row.ratios}
+        {
+            "what": row.what,
+            "unit": row.unit,
+            "figures": dict(row.figures),
+            "ratios": row.ratios,
+            "rounds": [dict(each) for each in row.rounds],
+            "goal": row.goal,
+        }
         for row in rows
     ]
     path.write_text(json.dumps(found, indent=1) + "\n")

@@ -29,7 +29,7 @@ from tests.clients.raw import RawClient
 HOST = "127.0.0.1"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
-POLL_INTERVAL = 0.05
+POLL_INTERVAL = 0.01
 LOG_LINES = 60
 
 TETHER = Path(__file__).with_name("Tether.java")
@@ -70,6 +70,8 @@ class KafkaServer:
     data_dir: Path
     pid: int
     log: Path
+    answered_after: float
+    """Seconds from the start of its process to the first answer."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -95,12 +97,18 @@ def kafka_server(
         config = _written(home / "server.properties", properties)
         if is_new:
             _format(config)
+        began = time.monotonic()
         process = stack.enter_context(_running(home, config, heap_mb))
-        server = KafkaServer(
-            HOST, port, Path(properties["log.dirs"]), process.pid, home / "server.log"
+        log = home / "server.log"
+        _wait_until_it_answers(port, process, log)
+        yield KafkaServer(
+            host=HOST,
+            port=port,
+            data_dir=Path(properties["log.dirs"]),
+            pid=process.pid,
+            log=log,
+            answered_after=time.monotonic() - began,
         )
-        _wait_until_it_answers(server, process)
-        yield server
 
 
 def wait_until_it_leads(server: KafkaServer) -> None:
@@ -174,20 +182,20 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-def _wait_until_it_answers(server: KafkaServer, process: subprocess.Popen[bytes]) -> None:
+def _wait_until_it_answers(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT
-    while not _answers(server):
+    while not _answers(port):
         if process.poll() is not None:
-            raise ServerFailed(f"Kafka ended with {process.returncode}:\n{_tail(server.log)}")
+            raise ServerFailed(f"Kafka ended with {process.returncode}:\n{_tail(log)}")
         if time.monotonic() > deadline:
-            raise ServerFailed(f"no answer in {START_TIMEOUT:.0f} s:\n{_tail(server.log)}")
+            raise ServerFailed(f"no answer in {START_TIMEOUT:.0f} s:\n{_tail(log)}")
         time.sleep(POLL_INTERVAL)
 
 
-def _answers(server: KafkaServer) -> bool:
+def _answers(port: int) -> bool:
     """Whether ApiVersions is answered, without an error."""
     try:
-        with socket.create_connection((server.host, server.port), timeout=5) as connection:
+        with socket.create_connection((HOST, port), timeout=5) as connection:
             connection.sendall(API_VERSIONS_V0)
             with connection.makefile("rb") as stream:
                 reply = stream.read(10)
