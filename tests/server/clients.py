@@ -95,7 +95,12 @@ def echo(frame: Frame, peer: Peer) -> Answer:
 
 
 def waiting(answer: Awaitable[bytes], *, holds: bool) -> Waiting:
-    return Waiting(answer, lambda found: [framed(found)], holds=holds)
+    def finish(found: bytes | Exception) -> Answer:
+        if isinstance(found, Exception):
+            raise found
+        return [framed(found)]
+
+    return Waiting(answer, finish, holds=holds)
 
 
 @asynccontextmanager

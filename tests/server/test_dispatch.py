@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import api_versions
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.table import Endpoint
 from pyk.server.dispatch import Dispatcher
@@ -63,6 +64,22 @@ async def test_a_newer_client_is_answered_in_the_oldest_version() -> None:
         assert again == (77, ApiVersionsResponse(api_keys=SERVED))
 
 
+async def test_an_answer_that_repeats_itself_has_each_requests_number_and_what_has_changed() -> (
+    None
+):
+    answers = [ApiVersionsResponse(api_keys=SERVED), ApiVersionsResponse(error_code=7, api_keys=[])]
+    given = iter([answers[0], answers[0], answers[0], answers[1], answers[1], answers[0]])
+    endpoint = Endpoint(
+        ApiVersionsRequest, lambda *_: next(given), api_versions.refuse, repeats_itself=True
+    )
+    async with broker(API_VERSIONS=endpoint) as running:
+        client = await connect(running)
+        for correlation_id, expected in enumerate([0, 0, 0, 1, 1, 0], start=-2):
+            await client.stream.send_all(asked(0, KNOWN_CLIENT, correlation_id))
+            answer = decode_response(ApiKey.API_VERSIONS, 0, await client.frame() or b"")
+            assert answer == (correlation_id, answers[expected])
+
+
 def heartbeat(member: str = "m") -> bytes:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id=member)
     (chunk,) = encode_request(ApiKey.HEARTBEAT, 4, 1, "client", request)
@@ -105,6 +122,33 @@ async def test_a_refusal_is_an_answer_whenever_it_comes(is_pipelined: bool) -> N
         client = await connect(running)
         for member, code in {"now 0": 0, "now 27": 27, "later 0": 0, "later 27": 27}.items():
             assert await beat(client, member) == code
+
+
+@pytest.mark.parametrize("is_pipelined", [False, True])
+async def test_a_bug_is_told_to_the_client_and_to_the_log_and_the_connection_goes_on(
+    is_pipelined: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def later() -> HeartbeatResponse:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError("a bug")
+
+    def handle(
+        request: HeartbeatRequest, call: Call, broker: Any
+    ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
+        if request.member_id == "well":
+            return HeartbeatResponse()
+        if request.member_id == "later":
+            return later()
+        raise ZeroDivisionError("a bug")
+
+    endpoint = Endpoint(HeartbeatRequest, handle, refuse, is_pipelined)
+    async with broker(HEARTBEAT=endpoint) as running:
+        client = await connect(running)
+        for member in ("now", "later", "now"):
+            assert await beat(client, member) == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert await beat(client, "well") == ErrorCode.NONE
+    assert caplog.text.count("HEARTBEAT v4 failed over a bug") == 1
+    assert "ZeroDivisionError: a bug" in caplog.text
 
 
 async def test_handlers_know_their_client() -> None:

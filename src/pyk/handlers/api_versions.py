@@ -9,6 +9,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.features import SUPPORTED_FEATURES
+from pyk.metadata.image import Features
 from pyk.types import Versions
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.api_versions import (
@@ -30,18 +31,9 @@ def handle(request: ApiVersionsRequest, call: Call, broker: Context) -> ApiVersi
         call.peer.software_name = request.client_software_name
         call.peer.software_version = request.client_software_version
     features = broker.image.features
-    return ApiVersionsResponse(
-        api_keys=listed(broker.served),
-        supported_features=[
-            SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
-            for name, levels in SUPPORTED_FEATURES.items()
-        ],
-        finalized_features_epoch=features.epoch,
-        finalized_features=[
-            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in features.levels.items()
-        ],
-    )
+    if broker.api_versions is None or broker.api_versions[0] is not features:
+        broker.api_versions = features, _answer(features, broker.served)
+    return broker.api_versions[1]
 
 
 def refuse(request: ApiVersionsRequest, refusal: KafkaError) -> ApiVersionsResponse:
@@ -64,3 +56,18 @@ def listed(served: Mapping[ApiKey, Versions]) -> list[ApiVersion]:
         ApiVersion(api_key=key, min_version=versions.lowest, max_version=versions.highest)
         for key, versions in sorted(served.items())
     ]
+
+
+def _answer(features: Features, served: Mapping[ApiKey, Versions]) -> ApiVersionsResponse:
+    return ApiVersionsResponse(
+        api_keys=listed(served),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
+            for name, levels in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=features.epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.levels.items()
+        ],
+    )

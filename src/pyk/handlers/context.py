@@ -10,7 +10,7 @@ from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
 from pyk.log.directory import DataDirectory
-from pyk.metadata.image import Broker, ClusterImage, Topic
+from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.replication.fetch_sessions import FetchSessions
@@ -19,6 +19,7 @@ from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
 from pyk.types import Uuid, Versions
 from pyk.wire.apis import ApiKey
+from pyk.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from random import Random
@@ -41,6 +42,8 @@ class Context:
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
+    api_versions: tuple[Features, ApiVersionsResponse] | None = None
+    """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
     @property
     def image(self) -> ClusterImage:

@@ -46,6 +46,8 @@ class Endpoint:
     is_pipelined: bool = False
     """Whether the connection's next requests are handled while this one waits. What must happen in
     the order of the requests is then done before `handle` returns its awaitable."""
+    repeats_itself: bool = False
+    """Whether `handle` mostly gives the same response again, the very object."""
 
 
 HANDLERS: dict[ApiKey, Any] = {
@@ -71,10 +73,14 @@ HANDLERS: dict[ApiKey, Any] = {
 }
 """The modules, each with `handle` and `refuse`."""
 
-PIPELINED = frozenset({ApiKey.PRODUCE})
-
 ENDPOINTS: dict[ApiKey, Endpoint] = {
-    key: Endpoint(request_type(key), handler.handle, handler.refuse, key in PIPELINED)
+    key: Endpoint(
+        request_type(key),
+        handler.handle,
+        handler.refuse,
+        is_pipelined=key is ApiKey.PRODUCE,
+        repeats_itself=key is ApiKey.API_VERSIONS,
+    )
     for key, handler in HANDLERS.items()
 }
 

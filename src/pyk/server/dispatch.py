@@ -1,19 +1,22 @@
 """From a frame to its answer: header, body, handler, response.
 
 An answer is chunks to be sent, None where the client expects nothing, or `Waiting` for one of
-these. What is not the protocol is a ProtocolError.
+these. What is not the protocol is a ProtocolError. A handler that fails over a bug is answered
+for, as in Kafka, with UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from pyk.errors import KafkaError, ProtocolError
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers import api_versions
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.table import Endpoint
+from pyk.server.limits import Sparing
 from pyk.wire.apis import ApiKey, response_type
 from pyk.wire.codec import decoder_of
 from pyk.wire.encoder import Chunks
@@ -23,6 +26,8 @@ from pyk.wire.message import layout
 from pyk.wire.request import api_key, encode_response, read_header, response_encoder
 
 Answer: TypeAlias = Chunks | None
+
+logger = logging.getLogger(__name__)
 
 
 class Waiting:
@@ -37,7 +42,7 @@ class Waiting:
     def __init__(
         self, response: Awaitable[Any], finish: Callable[[Any], Answer], *, holds: bool
     ) -> None:
-        """`finish` makes the answer of the response, or of the KafkaError that came instead."""
+        """`finish` makes the answer of the response, or of the exception that came instead."""
         self._response = response
         self._finish = finish
         self.holds = holds
@@ -46,8 +51,10 @@ class Waiting:
     async def answer(self) -> Answer:
         try:
             response = await self._response
-        except KafkaError as refusal:
-            response = refusal
+        except ProtocolError:
+            raise
+        except Exception as failure:
+            response = failure
         return self._finish(response)
 
     def abandon(self) -> None:
@@ -62,21 +69,55 @@ Dispatch: TypeAlias = Callable[[Frame, Peer], Answer | Waiting]
 class _Route:
     """One version of one API, with everything looked up."""
 
-    __slots__ = ("encode", "endpoint", "read_body", "read_header", "response", "version")
+    __slots__ = (
+        "_bugs", "encode", "endpoint", "key", "read_body", "read_header",
+        "response", "version",
+    )  # fmt: skip
 
-    def __init__(self, key: ApiKey, version: int, endpoint: Endpoint) -> None:
+    def __init__(self, key: ApiKey, version: int, endpoint: Endpoint, bugs: Sparing) -> None:
         of = layout(endpoint.request)
+        self.key = key
         self.version = version
         self.endpoint = endpoint
         self.response = response_type(key)
         self.read_header = decoder_of(RequestHeader, 2 if of.flexible.covers(version) else 1)
         self.read_body = decoder_of(endpoint.request, version)
-        self.encode = response_encoder(key, version)
+        encode = response_encoder(key, version)
+        self.encode = remembering(encode) if endpoint.repeats_itself else encode
+
+        self._bugs = bugs
 
     def finish(self, correlation_id: int, request: Any, response: Any) -> Answer:
-        if isinstance(response, KafkaError):
-            response = self.endpoint.refuse(request, response)
+        if isinstance(response, Exception):
+            response = self.refuse(request, response)
         return None if response is None else self.encode(correlation_id, response)
+
+    def refuse(self, request: Any, failure: Exception) -> Any:
+        """What the client hears of a refusal, or of a bug, which is for the log."""
+        if not isinstance(failure, KafkaError):
+            more = self._bugs.next_line()
+            if more is not None:
+                what = f"{self.key.name} v{self.version}"
+                logger.error("%s failed over a bug%s", what, more, exc_info=failure)
+            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return self.endpoint.refuse(request, failure)
+
+
+def remembering(encode: Callable[[int, Any], Chunks]) -> Callable[[int, Any], Chunks]:
+    """An encoder that does not encode the same response twice, if it comes twice in a row."""
+    last: Any = None
+    encoded: Chunks = []
+
+    def encode_or_remember(correlation_id: int, response: Any) -> Chunks:
+        nonlocal last, encoded
+        if response is not last:
+            last, encoded = response, encode(correlation_id, response)
+            return list(encoded)
+        first, *others = encoded
+        assert isinstance(first, bytes)
+        return [first[:4] + correlation_id.to_bytes(4, "big", signed=True) + first[8:], *others]
+
+    return encode_or_remember
 
 
 class Dispatcher:
@@ -88,6 +129,7 @@ class Dispatcher:
         self._broker = broker
         self._routes: dict[bytes, _Route] = {}
         """By the first four bytes of a frame, which are the API key and its version."""
+        self._bugs = Sparing()
 
     def __call__(self, frame: Frame, peer: Peer) -> Answer | Waiting:
         route = self._routes.get(bytes(frame[:4]))
@@ -103,8 +145,10 @@ class Dispatcher:
             response = endpoint.handle(
                 request, Call(route.version, header.client_id, peer), self._broker
             )
-        except KafkaError as refusal:
-            response = endpoint.refuse(request, refusal)
+        except ProtocolError:
+            raise
+        except Exception as failure:
+            response = route.refuse(request, failure)
         if type(response) is route.response:
             return route.encode(header.correlation_id, response)
         if response is None:
@@ -127,5 +171,5 @@ class Dispatcher:
                 raise ProtocolError(f"{key.name} v{version} is not served")
             refusal = api_versions.unsupported({key: layout(endpoint.request).advertised})
             return encode_response(key, 0, header.correlation_id, refusal)
-        self._routes[bytes(frame[:4])] = _Route(key, version, endpoint)
+        self._routes[bytes(frame[:4])] = _Route(key, version, endpoint, self._bugs)
         return self(frame, peer)

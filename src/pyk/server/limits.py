@@ -95,10 +95,10 @@ class Memory:
             self._waiting.unpark_all()
 
 
-class Closings:
-    """Tells the log why connections are closed, in one line a second at most.
+class Sparing:
+    """Lets one line a second into the log, and counts those between.
 
-    Whoever makes us close thousands of them does not fill the disk with lines as well.
+    Whoever makes us write thousands of them does not fill the disk as well.
     """
 
     INTERVAL = 1.0
@@ -107,12 +107,25 @@ class Closings:
         self._silent_until = -math.inf
         self._untold = 0
 
-    def note(self, who: str, why: object) -> None:
+    def next_line(self) -> str | None:
+        """None if this one is not to be told. Otherwise what is to be said of those before."""
         now = trio.current_time()
         if now < self._silent_until:
             self._untold += 1
-            return
+            return None
         more = f" (and {self._untold} others since the last such line)" if self._untold else ""
-        logger.warning("closing a connection from %s: %s%s", who, why, more)
         self._silent_until = now + self.INTERVAL
         self._untold = 0
+        return more
+
+
+class Closings:
+    """Tells the log why connections are closed."""
+
+    def __init__(self) -> None:
+        self._lines = Sparing()
+
+    def note(self, who: str, why: object) -> None:
+        more = self._lines.next_line()
+        if more is not None:
+            logger.warning("closing a connection from %s: %s%s", who, why, more)
