@@ -46,6 +46,7 @@ class Read:
     aborted: list[AbortedTransaction] | None = None
     records: Records = b""
     diverging: EpochEndOffset | None = None
+    partition: Partition | None = None
 
     @property
     def has_records(self) -> bool:
@@ -198,6 +199,7 @@ class Reader:
 
     def _found(self, partition: Partition, read: Read) -> Read:
         offsets = partition.offsets
+        read.partition = partition
         read.high_watermark = offsets.high_watermark
         read.last_stable_offset = offsets.last_stable
         read.log_start_offset = offsets.start
@@ -222,6 +224,8 @@ def _answer(fetch: Fetch, results: Results) -> FetchResponse:
     answer = fetch.answer(results)
     topics: dict[tuple[str, Uuid], list[PartitionData]] = {}
     for key, read in answer.results:
+        if read.partition is not None:
+            read.partition.bytes_out += len(read.records)
         topics.setdefault((key.topic, key.topic_id), []).append(_partition_data(key, read))
     return FetchResponse(
         session_id=answer.session_id,

@@ -121,7 +121,8 @@ class Segments:
 
     @property
     def active(self) -> Segment:
-        return self.at(self._bases[-1])
+        base = self._bases[-1]
+        return self._opened.get(base) or self.at(base)
 
     @property
     def start_offset(self) -> int:

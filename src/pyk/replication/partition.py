@@ -89,6 +89,9 @@ class Partition:
         self.topic_id = topic_id
         self.log = log
         self.min_insync_replicas = 1
+        self.bytes_in = 0
+        self.records_in = 0
+        self.bytes_out = 0
         self._leader = leader
         self._flusher = flusher
         self._waiters: dict[Waiter, None] = {}
@@ -148,6 +151,8 @@ class Partition:
             transaction_version=transaction_version,
         )
         if not added.is_repeated:
+            self.bytes_in += prepared.header.size
+            self.records_in += prepared.header.records_count
             self._apply(Appended(added.last_offset + 1))
             self._flusher.note_append(log)
         return Produced(added, prepared.append_time, log.is_flush_due(now_ms))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
@@ -17,9 +18,11 @@ from pyk.handlers import api_versions
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
+from pyk.server.traffic import Traffic
 from pyk.wire.apis import ApiKey, response_type
 from pyk.wire.codec import decoder_of
 from pyk.wire.encoder import Chunks
+from pyk.wire.error_codes import errors_of
 from pyk.wire.frames import SMALL_BYTES_MAX, Frame
 from pyk.wire.headers import RequestHeader
 from pyk.wire.message import layout
@@ -70,11 +73,13 @@ class _Route:
     """One version of one API, with everything looked up."""
 
     __slots__ = (
-        "_bugs", "encode", "endpoint", "key", "read_body", "read_header",
-        "response", "version",
+        "_bugs", "_encode", "_errors_of", "endpoint", "key", "read_body", "read_header",
+        "response", "traffic", "version",
     )  # fmt: skip
 
-    def __init__(self, key: ApiKey, version: int, endpoint: Endpoint, bugs: Sparing) -> None:
+    def __init__(
+        self, key: ApiKey, version: int, endpoint: Endpoint, traffic: Traffic, bugs: Sparing
+    ) -> None:
         of = layout(endpoint.request)
         self.key = key
         self.version = version
@@ -82,15 +87,30 @@ class _Route:
         self.response = response_type(key)
         self.read_header = decoder_of(RequestHeader, 2 if of.flexible.covers(version) else 1)
         self.read_body = decoder_of(endpoint.request, version)
+        self.traffic = traffic
         encode = response_encoder(key, version)
-        self.encode = remembering(encode) if endpoint.repeats_itself else encode
-
+        self._encode = remembering(encode) if endpoint.repeats_itself else encode
+        self._errors_of = errors_of(self.response, version)
         self._bugs = bugs
 
-    def finish(self, correlation_id: int, request: Any, response: Any) -> Answer:
+    def answer(self, began: float, correlation_id: int, response: Any) -> Chunks:
+        traffic = self.traffic
+        errors = self._errors_of(response)
+        if errors:
+            traffic.note_errors(errors)
+        answer = self._encode(correlation_id, response)
+        traffic.answer_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
+        traffic.took.add(perf_counter() - began)
+        return answer
+
+    def finish(
+        self, began: float, handled: float, correlation_id: int, request: Any, response: Any
+    ) -> Answer:
+        """The answer that came of what is `Waiting`."""
+        self.traffic.waited_seconds += perf_counter() - handled
         if isinstance(response, Exception):
             response = self.refuse(request, response)
-        return None if response is None else self.encode(correlation_id, response)
+        return None if response is None else self.answer(began, correlation_id, response)
 
     def refuse(self, request: Any, failure: Exception) -> Any:
         """What the client hears of a refusal, or of a bug, which is for the log."""
@@ -129,12 +149,16 @@ class Dispatcher:
         self._broker = broker
         self._routes: dict[bytes, _Route] = {}
         """By the first four bytes of a frame, which are the API key and its version."""
+        self.traffic: dict[ApiKey, Traffic] = {}
+        """Of those that were ever asked for."""
         self._bugs = Sparing()
 
     def __call__(self, frame: Frame, peer: Peer) -> Answer | Waiting:
+        began = perf_counter()
         route = self._routes.get(bytes(frame[:4]))
         if route is None:
             return self._first_of_its_kind(frame, peer)
+        route.traffic.request_bytes += len(frame)
         if len(frame) <= SMALL_BYTES_MAX:
             header, position = route.read_header(frame)
         else:
@@ -150,10 +174,11 @@ class Dispatcher:
         except Exception as failure:
             response = route.refuse(request, failure)
         if type(response) is route.response:
-            return route.encode(header.correlation_id, response)
+            return route.answer(began, header.correlation_id, response)
         if response is None:
+            route.traffic.took.add(perf_counter() - began)
             return None
-        finish = partial(route.finish, header.correlation_id, request)
+        finish = partial(route.finish, began, perf_counter(), header.correlation_id, request)
         return Waiting(response, finish, holds=not endpoint.is_pipelined)
 
     def _first_of_its_kind(self, frame: Frame, peer: Peer) -> Answer | Waiting:
@@ -171,5 +196,6 @@ class Dispatcher:
                 raise ProtocolError(f"{key.name} v{version} is not served")
             refusal = api_versions.unsupported({key: layout(endpoint.request).advertised})
             return encode_response(key, 0, header.correlation_id, refusal)
-        self._routes[bytes(frame[:4])] = _Route(key, version, endpoint, self._bugs)
+        traffic = self.traffic.setdefault(key, Traffic())
+        self._routes[bytes(frame[:4])] = _Route(key, version, endpoint, traffic, self._bugs)
         return self(frame, peer)

@@ -59,6 +59,9 @@ class Server:
         ]
         self.connections: set[Connection] = set()
         self.memory = shared.memory
+        self.accepted = 0
+        self.refused = 0
+        """Because there were too many."""
         self._opened = opened
         self._shared = shared
         self._nursery = nursery
@@ -132,9 +135,11 @@ class Server:
                 f"it has {limits.connections_max_of(host)}, which is the limit for one address"
             )
         if refusal:
+            self.refused += 1
             self._shared.closings.note(host, refusal)
             accepted.close()
             return
+        self.accepted += 1
         try:
             prepare(accepted, limits)
             reached = accepted.getsockname()

@@ -1,0 +1,119 @@
+"""Figures about a broker, and how Prometheus reads them.
+
+Whoever has something to count has a plain attribute for it, or a `Histogram`. Only when somebody
+asks are families of samples made of that, and text of these: the hot path knows no labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_BUCKETS_SHOWN: Final = 27
+"""Up to 2**26 microseconds, which is about a minute."""
+
+
+class Histogram:
+    """Durations by powers of two: a bucket is found by the length of a number."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * 64
+        """At n those below 2**n microseconds and not below half of it."""
+        self.seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.counts[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts)
+
+
+class Kind(Enum):
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class Sample(NamedTuple):
+    labels: Mapping[str, str]
+    value: float | Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """All samples of one name. A counter's name ends in `_total`, a duration's in `_seconds`."""
+
+    name: str
+    kind: Kind
+    help: str
+    samples: Iterable[Sample]
+
+
+def counter(name: str, help: str, samples: Iterable[Sample]) -> Family:
+    return Family(name, Kind.COUNTER, help, samples)
+
+
+def gauge(name: str, help: str, samples: Iterable[Sample]) -> Family:
+    return Family(name, Kind.GAUGE, help, samples)
+
+
+def histogram(name: str, help: str, samples: Iterable[Sample]) -> Family:
+    return Family(name, Kind.HISTOGRAM, help, samples)
+
+
+def one(value: float | Histogram) -> list[Sample]:
+    """The only sample of a family without labels."""
+    return [Sample({}, value)]
+
+
+def exposition(families: Iterable[Family]) -> str:
+    """The text that Prometheus scrapes."""
+    return "".join(f"{line}\n" for family in families for line in _lines(family))
+
+
+def _lines(family: Family) -> Iterator[str]:
+    yield f"# HELP {family.name} {_escaped(family.help)}"
+    yield f"# TYPE {family.name} {family.kind.value}"
+    for labels, value in family.samples:
+        if isinstance(value, Histogram):
+            yield from _histogram_lines(family.name, labels, value)
+        else:
+            yield f"{family.name}{_labelled(labels)} {_number(value)}"
+
+
+def _histogram_lines(name: str, labels: Mapping[str, str], found: Histogram) -> Iterator[str]:
+    total = 0
+    for power, count in enumerate(found.counts[:_BUCKETS_SHOWN]):
+        total += count
+        bound = _number(2**power / 1e6)
+        yield f"{name}_bucket{_labelled({**labels, 'le': bound})} {total}"
+    total = found.count
+    yield f"{name}_bucket{_labelled({**labels, 'le': '+Inf'})} {total}"
+    yield f"{name}_sum{_labelled(labels)} {_number(found.seconds)}"
+    yield f"{name}_count{_labelled(labels)} {total}"
+
+
+def _labelled(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    pairs = (f'{name}="{_quoted(value)}"' for name, value in labels.items())
+    return f"{{{','.join(pairs)}}}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace("\n", r"\n")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', r"\"")

@@ -1,0 +1,30 @@
+"""What is counted of the requests of one API, in all its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyk.metrics import Histogram
+
+
+class Traffic:
+    __slots__ = ("answer_bytes", "errors", "request_bytes", "took", "waited_seconds")
+
+    def __init__(self) -> None:
+        self.request_bytes = 0
+        self.answer_bytes = 0
+        self.errors: dict[int, int] = {}
+        """By error code. Of an answer about many partitions each counts."""
+        self.took = Histogram()
+        """From a request that is complete to its answer that is ready."""
+        self.waited_seconds = 0.0
+        """What of that was spent waiting, for records, replicas or the disk."""
+
+    @property
+    def requests(self) -> int:
+        """Those that were answered, or handled if there is nothing to answer."""
+        return self.took.count
+
+    def note_errors(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            self.errors[code] = self.errors.get(code, 0) + 1

@@ -1,0 +1,150 @@
+"""The figures of a broker, gathered from its parts when somebody asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyk
+from pyk.errors import ErrorCode
+from pyk.handlers.context import Context
+from pyk.handlers.describe_log_dirs import space_of
+from pyk.metrics import Family, Histogram, Sample, counter, gauge, histogram, one
+from pyk.replication.partition import Partition
+from pyk.server.listeners import Server
+from pyk.server.traffic import Traffic
+from pyk.telemetry.process import GarbageCollection, process_families
+from pyk.wire.apis import ApiKey
+
+API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Where they come from."""
+
+    context: Context
+    server: Server
+    traffic: Mapping[ApiKey, Traffic]
+    loop_delay: Histogram = field(default_factory=Histogram)
+    garbage: GarbageCollection = field(default_factory=GarbageCollection)
+
+    def families(self) -> Iterator[Family]:
+        context = self.context
+        labels = {
+            "version": pyk.__version__,
+            "node_id": str(context.node_id),
+            "cluster_id": context.image.cluster_id or "",
+        }
+        yield gauge("pyk_info", "The broker.", [Sample(labels, 1)])
+        yield from request_families(self.traffic)
+        yield from server_families(self.server)
+        yield from cluster_families(context)
+        yield from partition_families(context)
+        delay = one(self.loop_delay)
+        yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)
+        yield from process_families(self.garbage)
+
+
+def request_families(traffic: Mapping[ApiKey, Traffic]) -> Iterator[Family]:
+    def samples(value: Callable[[Traffic], float | Histogram]) -> list[Sample]:
+        return [Sample({"api": API_NAMES[key]}, value(found)) for key, found in traffic.items()]
+
+    requests = samples(lambda found: found.requests)
+    yield counter("pyk_requests_total", "Requests that were handled.", requests)
+    received = samples(lambda found: found.request_bytes)
+    yield counter("pyk_request_bytes_total", "Bytes of requests.", received)
+    sent = samples(lambda found: found.answer_bytes)
+    yield counter("pyk_response_bytes_total", "Bytes of answers.", sent)
+    took = samples(lambda found: found.took)
+    yield histogram("pyk_request_seconds", "From a request that is complete to its answer.", took)
+    waited = samples(lambda found: found.waited_seconds)
+    yield counter(
+        "pyk_request_wait_seconds_total",
+        "Of that, waiting for records, replicas or the disk.",
+        waited,
+    )
+    errors = [
+        Sample({"api": API_NAMES[key], "error": _error_name(code)}, count)
+        for key, found in traffic.items()
+        for code, count in found.errors.items()
+    ]
+    yield counter("pyk_errors_total", "Error codes in answers, each partition's counted.", errors)
+
+
+def server_families(server: Server) -> Iterator[Family]:
+    by_listener = Counter({address.listener: 0 for address in server.addresses})
+    by_listener.update(connection.peer.listener for connection in server.connections)
+    connections = [Sample({"listener": name}, count) for name, count in by_listener.items()]
+    yield gauge("pyk_connections", "Open connections.", connections)
+    yield counter(
+        "pyk_connections_accepted_total", "Connections ever accepted.", one(server.accepted)
+    )
+    yield counter(
+        "pyk_connections_refused_total", "Connections beyond a limit.", one(server.refused)
+    )
+    held = one(server.memory.held)
+    yield gauge("pyk_buffered_request_bytes", "Large requests in memory.", held)
+
+
+def cluster_families(context: Context) -> Iterator[Family]:
+    topics = context.image.topics
+    yield gauge("pyk_topics", "Topics of the cluster.", one(len(topics)))
+    partitions = sum(len(topic.partitions) for topic in topics.values())
+    yield gauge("pyk_partitions", "Partitions of the cluster.", one(partitions))
+    failed = one(len(context.directory.failed))
+    yield gauge("pyk_logs_failed", "Logs that are damaged and not served.", failed)
+    open_logs = one(len(context.directory.logs))
+    yield gauge("pyk_logs_open", "Logs that are not dormant.", open_logs)
+    sessions = one(len(context.fetch_sessions))
+    yield gauge("pyk_fetch_sessions", "Fetch sessions of consumers.", sessions)
+    revision = one(context.image.revision)
+    yield gauge("pyk_metadata_revision", "The revision of the metadata.", revision)
+    path = context.directory.path
+    space, labels = space_of(path), {"path": str(path)}
+    yield gauge(
+        "pyk_disk_total_bytes", "Size of the file system.", [Sample(labels, space.total_bytes)]
+    )
+    yield gauge(
+        "pyk_disk_usable_bytes", "Space that is left on it.", [Sample(labels, space.usable_bytes)]
+    )
+
+
+def partition_families(context: Context) -> Iterator[Family]:
+    """Of those that were used since the start."""
+    led = list(context.replicas)
+
+    def samples(value: Callable[[Partition], float]) -> list[Sample]:
+        return [
+            Sample(
+                {"topic": each.partition.topic, "partition": str(each.partition.partition)},
+                value(each),
+            )
+            for each in led
+        ]
+
+    size = samples(lambda each: each.log.size)
+    yield gauge("pyk_partition_log_bytes", "Size of the log.", size)
+    start = samples(lambda each: each.log.start_offset)
+    yield gauge("pyk_partition_log_start_offset", "The first offset.", start)
+    end = samples(lambda each: each.log.end_offset)
+    yield gauge("pyk_partition_log_end_offset", "The offset after the last.", end)
+    committed = samples(lambda each: each.log.high_watermark)
+    yield gauge("pyk_partition_high_watermark", "What is before it is committed.", committed)
+    stable = samples(lambda each: each.log.last_stable_offset)
+    yield gauge("pyk_partition_last_stable_offset", "Before it no transaction is open.", stable)
+    received = samples(lambda each: each.bytes_in)
+    yield counter("pyk_partition_bytes_in_total", "Bytes of batches appended.", received)
+    records = samples(lambda each: each.records_in)
+    yield counter("pyk_partition_records_in_total", "Records appended.", records)
+    sent = samples(lambda each: each.bytes_out)
+    yield counter("pyk_partition_bytes_out_total", "Bytes of batches sent to readers.", sent)
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

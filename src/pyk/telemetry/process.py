@@ -1,0 +1,72 @@
+"""The process: memory, time, descriptors, garbage, by the names that Prometheus knows them by."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from pyk.metrics import Family, Histogram, Sample, counter, gauge, histogram, one
+
+PROC: Final = Path("/proc/self")
+
+
+class GarbageCollection:
+    """How long the collector has stopped everything else."""
+
+    def __init__(self) -> None:
+        self.pauses = Histogram()
+        self._began = 0.0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        gc.callbacks.append(self._note)
+        try:
+            yield
+        finally:
+            gc.callbacks.remove(self._note)
+
+    def _note(self, phase: str, details: dict[str, Any]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif self._began:
+            self.pauses.add(time.perf_counter() - self._began)
+
+
+def process_families(garbage: GarbageCollection) -> Iterator[Family]:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = used.ru_utime + used.ru_stime
+    yield counter("process_cpu_seconds_total", "Processor time of the process.", one(seconds))
+    if PROC.exists():
+        yield from _linux_families()
+    generations = gc.get_stats()
+    collections = [
+        Sample({"generation": str(number)}, found["collections"])
+        for number, found in enumerate(generations)
+    ]
+    yield counter("python_gc_collections_total", "Runs of the garbage collector.", collections)
+    pauses = one(garbage.pauses)
+    yield histogram("pyk_gc_pause_seconds", "Time in the garbage collector, by run.", pauses)
+    version = ".".join(map(str, sys.version_info[:3]))
+    python = [Sample({"implementation": sys.implementation.name, "version": version}, 1)]
+    yield gauge("python_info", "The interpreter.", python)
+
+
+def _linux_families() -> Iterator[Family]:
+    pages = int((PROC / "statm").read_text().split()[1])
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    yield gauge("process_resident_memory_bytes", "Resident memory.", one(resident))
+    after_name = (PROC / "stat").read_text().rpartition(")")[2].split()
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    started = booted + int(after_name[19]) / os.sysconf("SC_CLK_TCK")
+    yield gauge("process_start_time_seconds", "When it began, since 1970.", one(started))
+    descriptors = len(os.listdir(PROC / "fd"))
+    yield gauge("process_open_fds", "Open file descriptors.", one(descriptors))
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield gauge("process_max_fds", "How many there may be.", one(allowed))
