@@ -10,23 +10,24 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.disk import RealDisk
+from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.config_resources import settings_in
 from pyk.handlers.context import Context
 from pyk.handlers.features import SUPPORTED_FEATURES
-from pyk.handlers.table import ENDPOINTS, served
+from pyk.handlers.table import ENDPOINTS, Endpoint, served
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import initialise, new_uuid, register_broker, unregister_broker
@@ -35,6 +36,7 @@ from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
+from pyk.offload import Elsewhere, in_thread
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.replicas import Replicas
@@ -42,7 +44,8 @@ from pyk.replication.upkeep import Upkeep
 from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
-from pyk.server.listeners import Address, open_server
+from pyk.server.listeners import Address, Server, open_server
+from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +55,36 @@ logger = logging.getLogger(__name__)
 _PROTOCOLS: Final = "listener.security.protocol.map"
 METADATA: Final = "metadata"
 """The directory of the embedded store, beside the logs."""
+GRACE: Final = 5.0
+"""Seconds that a request may go on for when the broker is to stop."""
 FEATURES: Final = {name: levels.highest for name, levels in SUPPORTED_FEATURES.items()}
+
+
+def _system_time_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a broker finds around itself: this machine, unless a test has made another."""
+
+    disk: Disk = field(default_factory=RealDisk)
+    now_ms: Callable[[], int] = _system_time_ms
+    offload: Elsewhere = in_thread
+    endpoints: Mapping[ApiKey, Endpoint] = field(default_factory=lambda: ENDPOINTS)
+    """Who answers. A test puts something between them and their clients."""
+    grace: float = GRACE
+
+
+class Broker(NamedTuple):
+    """What is open."""
+
+    context: Context
+    server: Server
+
+    @property
+    def addresses(self) -> Sequence[Address]:
+        return self.server.addresses
 
 
 async def serve(
@@ -64,8 +96,8 @@ async def serve(
     """
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         try:
-            async with open_broker(settings) as addresses:
-                announce([(address.host, address.port) for address in addresses])
+            async with open_broker(settings) as broker:
+                announce([(address.host, address.port) for address in broker.addresses])
                 async for _ in signals:
                     break
         except BaseExceptionGroup as group:
@@ -81,33 +113,37 @@ def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 @asynccontextmanager
-async def open_broker(settings: BrokerSettings) -> AsyncIterator[Sequence[Address]]:
+async def open_broker(
+    settings: BrokerSettings, world: World | None = None
+) -> AsyncIterator[Broker]:
     """Serve while the block runs."""
-    config = settings.config
-    disk, path = RealDisk(), Path(config.data_directories[0])
+    config, world = settings.config, world or World()
+    disk, path = world.disk, Path(config.data_directories[0])
     with _open_directory(disk, path) as directory:
         async with (
-            open_embedded(disk, path / METADATA) as store,
+            open_embedded(disk, path / METADATA, world.offload) as store,
             open_mirror(store) as mirror,
             trio.open_nursery() as nursery,
         ):
             await _register(mirror, settings)
-            broker = _assemble(settings, mirror, directory)
-            upkeep = Upkeep(
-                disk, directory, broker.now_ms, config.log_retention_check_interval_ms / 1000
-            )
-            nursery.start_soon(broker.flusher.run)
-            nursery.start_soon(_follow, broker)
+            context = _assemble(settings, mirror, directory, world)
+            retention_seconds = config.log_retention_check_interval_ms / 1000
+            upkeep = Upkeep(disk, directory, world.now_ms, retention_seconds, world.offload)
+            nursery.start_soon(context.flusher.run)
+            nursery.start_soon(_follow, context)
             nursery.start_soon(upkeep.run)
-            dispatch = Dispatcher(ENDPOINTS, broker)
-            limits = _limits(settings)
-            async with open_server(listeners_of(settings), dispatch, limits=limits) as server:
-                yield server.addresses
+            async with open_server(
+                listeners_of(settings),
+                Dispatcher(world.endpoints, context),
+                limits=_limits(settings),
+                grace=world.grace,
+            ) as server:
+                yield Broker(context, server)
             nursery.cancel_scope.cancel()
 
 
 @contextmanager
-def _open_directory(disk: RealDisk, path: Path) -> Iterator[DataDirectory]:
+def _open_directory(disk: Disk, path: Path) -> Iterator[DataDirectory]:
     directory = DataDirectory.open(disk, path, lambda _: LogConfig(), may_be_dormant=True)
     yield directory
     # Not after an error: what is in memory may not be what it should be, and the disk is.
@@ -128,13 +164,15 @@ async def _register(mirror: Mirror, settings: BrokerSettings) -> None:
     await mirror.carry_out(lambda image: register_broker(image, config.node_id, record))
 
 
-def _assemble(settings: BrokerSettings, mirror: Mirror, directory: DataDirectory) -> Context:
+def _assemble(
+    settings: BrokerSettings, mirror: Mirror, directory: DataDirectory, world: World
+) -> Context:
     config, rng = settings.config, SystemRandom()
 
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    flusher = Flusher()
+    flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
     broker = Context(
         node_id=config.node_id,
@@ -147,7 +185,7 @@ def _assemble(settings: BrokerSettings, mirror: Mirror, directory: DataDirectory
         producer_ids=ProducerIdBlocks(mirror),
         served=served(),
         rng=rng,
-        now_ms=lambda: time.time_ns() // 1_000_000,
+        now_ms=world.now_ms,
     )
     return broker
 

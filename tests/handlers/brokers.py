@@ -25,13 +25,13 @@ from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import CreatedTopic, NewTopic, TopicDefaults, create_topics
+from pyk.offload import at_once
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.replicas import Replicas
 from pyk.types import FileSlice, Records
 from pyk.wire.codec import decode, encode
 from tests.log.test_log import batch
-from tests.metadata.stores import at_once
 from tests.simulated_disk import ROOT, SimulatedDisk
 
 NODE_ID = 1

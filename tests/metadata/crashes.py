@@ -30,7 +30,8 @@ from pyk.metadata.store import (
     Put,
     Snapshot,
 )
-from tests.metadata.stores import DIRECTORY, at_once
+from pyk.offload import at_once
+from tests.metadata.stores import DIRECTORY
 from tests.simulated_disk import Crashed, SimulatedDisk
 
 SECOND_LIVES = 0.2

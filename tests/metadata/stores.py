@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-import trio
-
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.store import Changes, Store
+from pyk.offload import at_once
 from tests.simulated_disk import ROOT, SimulatedDisk
 
 if TYPE_CHECKING:
@@ -19,12 +18,6 @@ Open: TypeAlias = "Callable[[], AbstractAsyncContextManager[Store]]"
 """A new and empty store, for as long as the block."""
 
 DIRECTORY = ROOT / "metadata"
-
-
-async def at_once(run: Callable[[], None]) -> None:
-    """Offload to nowhere, but let others go on first, as a thread would."""
-    await trio.lowlevel.checkpoint()
-    run()
 
 
 @asynccontextmanager

@@ -15,7 +15,8 @@ from pyk.disk import DirectoryInUse, RealDisk, SyncFailed
 from pyk.metadata.embedded import EmbeddedStore, open_embedded
 from pyk.metadata.journal import FILE_NAME, DamagedStore
 from pyk.metadata.store import Compacted, LeaseNotFound, Put
-from tests.metadata.stores import DIRECTORY, at_once, seen
+from pyk.offload import at_once
+from tests.metadata.stores import DIRECTORY, seen
 from tests.simulated_disk import SimulatedDisk
 
 PATH = DIRECTORY / FILE_NAME

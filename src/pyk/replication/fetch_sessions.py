@@ -167,6 +167,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions_of(self, session_id: int) -> list[PartitionKey]:
+        """What the session reads, if there is one."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions)
+
     def begin(
         self,
         session_id: int,

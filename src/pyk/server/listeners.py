@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -62,6 +62,8 @@ class Server:
         self.accepted = 0
         self.refused = 0
         """Because there were too many."""
+        self.admits: Callable[[str], bool] = lambda host: True
+        """Whether who connects from this address may stay."""
         self._opened = opened
         self._shared = shared
         self._nursery = nursery
@@ -127,7 +129,7 @@ class Server:
 
     def _admit(self, listener: Listener, accepted: socket.socket, host: str, port: int) -> None:
         limits = self._shared.limits
-        refusal = ""
+        refusal = "" if self.admits(host) else "it is not admitted"
         if len(self.connections) >= limits.connections_max:
             refusal = f"there are {limits.connections_max}, which is the limit"
         elif self._from_host[host] >= limits.connections_max_of(host):
