@@ -45,6 +45,10 @@ from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
 from pyk.server.listeners import Address, Server, open_server
+from pyk.telemetry.figures import Figures
+from pyk.telemetry.http import open_http
+from pyk.telemetry.loop import measure_delay
+from pyk.telemetry.pages import Status
 from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -81,27 +85,69 @@ class Broker(NamedTuple):
 
     context: Context
     server: Server
+    dispatcher: Dispatcher
 
     @property
     def addresses(self) -> Sequence[Address]:
         return self.server.addresses
 
 
+class Opened(NamedTuple):
+    """Where a broker listens."""
+
+    addresses: Sequence[tuple[str, int]]
+    http: tuple[str, int] | None
+
+
 async def serve(
-    settings: BrokerSettings, announce: Callable[[Sequence[tuple[str, int]]], None]
+    settings: BrokerSettings,
+    announce: Callable[[Opened], None],
+    http: tuple[str, int] | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open.
+    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open; `http` is
+    where metrics are shown.
 
     Raise DirectoryInUse, DamagedStore, DamagedCheckpoint or OSError.
     """
+    status = Status()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         try:
-            async with open_broker(settings) as broker:
-                announce([(address.host, address.port) for address in broker.addresses])
+            async with (
+                _open_pages(http, status) as page,
+                open_broker(settings) as broker,
+                observed(broker) as status.figures,
+            ):
+                addresses = [(address.host, address.port) for address in broker.addresses]
+                announce(Opened(addresses, page))
                 async for _ in signals:
                     break
+                status.is_stopping = True
         except BaseExceptionGroup as group:
             raise _only_one(group) from None
+
+
+@asynccontextmanager
+async def _open_pages(
+    http: tuple[str, int] | None, status: Status
+) -> AsyncIterator[tuple[str, int] | None]:
+    if http is None:
+        yield None
+        return
+    async with open_http(*http, status.pages) as address:
+        yield address
+
+
+@asynccontextmanager
+async def observed(broker: Broker) -> AsyncIterator[Figures]:
+    """The figures of a broker, among them those that need somebody to watch all the time."""
+    figures = Figures(
+        context=broker.context, server=broker.server, traffic=broker.dispatcher.traffic
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(measure_delay, figures.loop_delay)
+        with figures.garbage.watched():
+            yield figures
+        nursery.cancel_scope.cancel()
 
 
 def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -132,13 +178,11 @@ async def open_broker(
             nursery.start_soon(context.flusher.run)
             nursery.start_soon(_follow, context)
             nursery.start_soon(upkeep.run)
+            dispatcher = Dispatcher(world.endpoints, context)
             async with open_server(
-                listeners_of(settings),
-                Dispatcher(world.endpoints, context),
-                limits=_limits(settings),
-                grace=world.grace,
+                listeners_of(settings), dispatcher, limits=_limits(settings), grace=world.grace
             ) as server:
-                yield Broker(context, server)
+                yield Broker(context, server, dispatcher)
             nursery.cancel_scope.cancel()
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pyk import __version__
+
+if TYPE_CHECKING:
+    from pyk.broker import Opened
 
 
 @click.group()
@@ -88,8 +91,10 @@ def listener(host: str | None, port: int | None) -> dict[str, str]:
     return {"listeners": f"PLAINTEXT://{shown}:{9092 if port is None else port}"}
 
 
-def announce(addresses: Sequence[tuple[str, int]]) -> None:
-    shown = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses]
+def announce(opened: Opened) -> None:
+    shown = [
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in opened.addresses
+    ]
     for address in shown:
         click.echo(f"pyk {__version__} listens on {address}")
     send = 'p.produce("greetings", b"hello"); print(p.flush(5), "left to send")'
