@@ -155,6 +155,22 @@ class Workload:
     def checkpoint(self, partition: TopicPartition) -> None:
         self.directory.checkpoint()
 
+    def checkpoint_elsewhere(self, partition: TopicPartition) -> None:
+        """Other things happen before and after a thread writes it."""
+        checkpoint = self.directory.begin_checkpoint()
+        self._meanwhile(partition)
+        if checkpoint is not None:
+            checkpoint.run()
+            self._meanwhile(partition)
+            self.directory.end_checkpoint(checkpoint)
+
+    def _meanwhile(self, partition: TopicPartition) -> None:
+        for _ in range(self.rng.choice((0, 1, 3))):
+            if partition in self.truths:
+                self.rng.choice(MEANWHILE)(self, partition)
+            else:
+                self._create(partition)
+
     def truncate(self, partition: TopicPartition) -> None:
         log, truth = self.directory.logs[partition], self.truths[partition]
         offset = self._between(log.start_offset, log.end_offset)
@@ -339,7 +355,8 @@ STEPS: dict[Callable[[Workload, TopicPartition], None], int] = {
     Workload.flush: 4,
     Workload.flush_elsewhere: 2,
     Workload.roll: 4,
-    Workload.checkpoint: 2,
+    Workload.checkpoint: 1,
+    Workload.checkpoint_elsewhere: 3,
     Workload.truncate: 4,
     Workload.clear: 1,
     Workload.delete_records: 5,
@@ -350,6 +367,20 @@ STEPS: dict[Callable[[Workload, TopicPartition], None], int] = {
     Workload.lose_power: 2,
 }
 """What a workload does, and how often."""
+
+MEANWHILE = (
+    Workload.append,
+    Workload.commit,
+    Workload.flush,
+    Workload.roll,
+    Workload.checkpoint,
+    Workload.truncate,
+    Workload.clear,
+    Workload.delete_records,
+    Workload.retire,
+    Workload.delete,
+)
+"""What may happen while a checkpoint is written."""
 
 
 def check_recovered(log: Log, truth: Truth) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import trio
 import trio.testing
 
 from pyk.log.checkpoints import RECOVERY_POINTS, read_offsets
-from pyk.log.compaction import Result
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
+from pyk.offload import at_once
 from pyk.replication.upkeep import CHECKPOINT_SECONDS, COMPACTION_SECONDS, Upkeep
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
@@ -21,17 +20,13 @@ PARTITION = TopicPartition("orders", 0)
 SMALL = LogConfig(segment_bytes=600, file_delete_delay_ms=0, retention_ms=100)
 
 
-async def here(run: Callable[[], Result]) -> Result:
-    return run()
-
-
 async def test_logs_are_retired_compacted_and_checkpointed(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     disk = SimulatedDisk()
     directory = DataDirectory.open(disk, ROOT / "data", lambda _: SMALL)
     log = directory.create(PARTITION, Uuid(b"the topic's uuid"), SMALL)
-    upkeep = Upkeep(disk, directory, lambda: 1_000, retention_seconds=60, offload=here)
+    upkeep = Upkeep(disk, directory, lambda: 1_000, retention_seconds=60, offload=at_once)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         add(log, *(batch(i) for i in range(40)))

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from pyk.disk import Disk, Lock
 from pyk.errors import ErrorCode, KafkaError, storage_error
@@ -48,8 +48,24 @@ LOCK: Final = ".lock"
 KAFKAS_METADATA: Final = "__cluster_metadata-0"
 """What Kafka's controllers keep beside the logs. It is not ours to touch."""
 _DELETE: Final = "-delete"
+_DRAFT: Final = ".draft"
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _NAME_MAX: Final = 255
+
+
+class Checkpoint(NamedTuple):
+    """What checkpoints would say of a moment. It can be written in any thread."""
+
+    disk: Disk
+    path: Path
+    offsets: dict[str, dict[TopicPartition, int]]
+    """By the names of those that would change."""
+    changes: int
+
+    def run(self) -> None:
+        """Write drafts beside the files. Raise OSError."""
+        for name, offsets in self.offsets.items():
+            write_offsets(self.disk, self.path / (name + _DRAFT), offsets)
 
 
 class DataDirectory:
@@ -76,6 +92,8 @@ class DataDirectory:
         """What they say now: an idle broker does not write it again and again."""
         self._forgotten: set[TopicPartition] = set()
         """Partitions that are gone, and of which checkpoints may still speak."""
+        self._changes = 0
+        """How often something has happened after which an older checkpoint must not be taken."""
 
     @classmethod
     def open(
@@ -133,6 +151,7 @@ class DataDirectory:
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """A new log, durably there. Raise KafkaError."""
+        self._changes += 1
         if partition in self.partitions or partition in self.failed:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{_name(partition)} is there already")
         path = self.path / _name(partition)
@@ -153,6 +172,7 @@ class DataDirectory:
 
     def delete(self, partition: TopicPartition) -> None:
         """Forget a partition, durably. `sweep` removes its files."""
+        self._changes += 1
         away = self._path_of_deleted(partition)
         self._disk.rename(self.path / _name(partition), away)
         self._disk.sync_directory(self.path)
@@ -167,6 +187,7 @@ class DataDirectory:
 
     def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Forget every batch of a log that reaches `offset` or beyond, durably."""
+        self._changes += 1
         log = self.log(partition)
         if offset < log.start_offset:
             self.clear(partition, offset)
@@ -184,6 +205,7 @@ class DataDirectory:
 
     def clear(self, partition: TopicPartition, offset: int) -> None:
         """Forget everything of a log and begin again at `offset`, durably."""
+        self._changes += 1
         log = self.log(partition)
         self._write_recovery_points({partition: 0})
         # For a moment there is no segment to say where the log starts.
@@ -194,6 +216,7 @@ class DataDirectory:
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:
         """Let a log start at `offset`, durably. Raise KafkaError."""
+        self._changes += 1
         self.log(partition).advance_start(offset)
         try:
             # Also if it starts there already: who asked for that may have been told of an error.
@@ -203,14 +226,30 @@ class DataDirectory:
 
     def checkpoint(self) -> None:
         """Write what is so now."""
-        self._write_recovery_points({})
-        self._write_high_watermarks()
-        self._write(
-            CLEANER_OFFSETS,
-            {p: log.cleaned_until for p, log in self.logs.items() if log.config.is_compacted},
-        )
-        self._write_start_offsets({})
+        self._changes += 1
+        for name, offsets in self._all_offsets().items():
+            self._write(name, offsets)
         self._forgotten.clear()
+
+    def begin_checkpoint(self) -> Checkpoint | None:
+        """What is so now, if it is not what is written: to be run in any thread. Then
+        `end_checkpoint` is told."""
+        changed = {
+            name: offsets
+            for name, offsets in self._all_offsets().items()
+            if self._written.get(name) != offsets
+        }
+        return Checkpoint(self._disk, self.path, changed, self._changes) if changed else None
+
+    def end_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Put what was written in its place, unless it may say too much by now. Should that be lost
+        to a crash, what was there before is good as well. Raise OSError."""
+        if checkpoint.changes != self._changes:
+            return
+        for name, offsets in checkpoint.offsets.items():
+            self._written.pop(name, None)
+            self._disk.rename(self.path / (name + _DRAFT), self.path / name)
+            self._written[name] = offsets
 
     def sweep(self, now_ms: int) -> None:
         """Remove the files of partitions that were deleted, once their time has come."""
@@ -298,26 +337,48 @@ class DataDirectory:
             return {}
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        others = {p: known[name] for p, known in self._offsets.items() if name in known}
-        offsets = {**others, **offsets}
         if self._written.get(name) != offsets:
             self._written.pop(name, None)
             write_offsets(self._disk, self.path / name, offsets)
             self._written[name] = offsets
 
     def _write_recovery_points(self, lowered: dict[TopicPartition, int]) -> None:
-        points = {partition: log.flushed_end for partition, log in self.logs.items()}
-        self._write(RECOVERY_POINTS, {**points, **lowered})
+        self._write(RECOVERY_POINTS, {**self._recovery_points(), **lowered})
 
     def _write_high_watermarks(self) -> None:
-        offsets = {partition: log.high_watermark for partition, log in self.logs.items()}
-        self._write(HIGH_WATERMARKS, offsets)
+        self._write(HIGH_WATERMARKS, self._high_watermarks())
 
     def _write_start_offsets(self, also: dict[TopicPartition, int]) -> None:
-        starts = {
-            p: log.start_offset for p, log in self.logs.items() if log.starts_inside_a_segment
+        self._write(LOG_START_OFFSETS, {**self._start_offsets(), **also})
+
+    def _all_offsets(self) -> dict[str, dict[TopicPartition, int]]:
+        """In the order in which they are written."""
+        return {
+            RECOVERY_POINTS: self._recovery_points(),
+            HIGH_WATERMARKS: self._high_watermarks(),
+            CLEANER_OFFSETS: self._cleaner_offsets(),
+            LOG_START_OFFSETS: self._start_offsets(),
         }
-        self._write(LOG_START_OFFSETS, {**starts, **also})
+
+    def _recovery_points(self) -> dict[TopicPartition, int]:
+        found = {partition: log.flushed_end for partition, log in self.logs.items()}
+        return {**self._said_of_others(RECOVERY_POINTS), **found}
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        found = {partition: log.high_watermark for partition, log in self.logs.items()}
+        return {**self._said_of_others(HIGH_WATERMARKS), **found}
+
+    def _cleaner_offsets(self) -> dict[TopicPartition, int]:
+        found = {p: log.cleaned_until for p, log in self.logs.items() if log.config.is_compacted}
+        return {**self._said_of_others(CLEANER_OFFSETS), **found}
+
+    def _start_offsets(self) -> dict[TopicPartition, int]:
+        found = {p: log.start_offset for p, log in self.logs.items() if log.starts_inside_a_segment}
+        return {**self._said_of_others(LOG_START_OFFSETS), **found}
+
+    def _said_of_others(self, name: str) -> dict[TopicPartition, int]:
+        """Of logs that are dormant, or failed."""
+        return {p: known[name] for p, known in self._offsets.items() if name in known}
 
     def _path_of_deleted(self, partition: TopicPartition) -> Path:
         """In Kafka's form, and not taken: a partition may come back and go again within the time

@@ -9,10 +9,10 @@ from functools import partial
 import trio
 
 from pyk.disk import Disk
-from pyk.log.compaction import Result
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
 from pyk.log.segments import CorruptLog
+from pyk.offload import Elsewhere, in_thread
 from pyk.wire.compression import CorruptBatch
 
 CHECKPOINT_SECONDS = 5.0
@@ -30,7 +30,7 @@ class Upkeep:
         directory: DataDirectory,
         now_ms: Callable[[], int],
         retention_seconds: float,
-        offload: Callable[[Callable[[], Result]], Awaitable[Result]] = trio.to_thread.run_sync,
+        offload: Elsewhere = in_thread,
     ) -> None:
         self._disk = disk
         self._directory = directory
@@ -45,22 +45,26 @@ class Upkeep:
             nursery.start_soon(self._every, self._retention_seconds, self._retire_all)
             nursery.start_soon(self._compact_forever)
 
-    async def _every(self, seconds: float, run: Callable[[], None]) -> None:
+    async def _every(self, seconds: float, run: Callable[[], Awaitable[None]]) -> None:
         while True:
             await trio.sleep(seconds)
             try:
-                run()
+                await run()
             except (OSError, CorruptLog) as failed:
                 logger.warning("the upkeep of logs failed: %s", failed)
 
-    def _checkpoint(self) -> None:
-        self._directory.checkpoint()
+    async def _checkpoint(self) -> None:
+        checkpoint = self._directory.begin_checkpoint()
+        if checkpoint is not None:
+            await self._offload(checkpoint.run)
+            self._directory.end_checkpoint(checkpoint)
 
-    def _retire_all(self) -> None:
+    async def _retire_all(self) -> None:
         now_ms = self._now_ms()
         for log in self._logs():
             log.retire(now_ms)
             log.producers.expire(now_ms)
+            await trio.lowlevel.checkpoint()
         self._directory.sweep(now_ms)
 
     async def _compact_forever(self) -> None:
