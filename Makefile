@@ -7,11 +7,11 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat fuzz crash kill hostile docs bench spark clean
+.PHONY: help run test check format compat fuzz crash kill hostile manifests docs bench spark clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMP)  ## Start a broker on localhost:9092 (ARGS="--port 0" and so on)
 	@$(BIN)/pyk serve $(ARGS)
@@ -44,6 +44,10 @@ kill: $(STAMP)  ## Kill a process that writes to a log, some hundreds of times
 
 hostile: $(STAMP)  ## Hostile clients, 10,000 idle ones, and a good one that must not notice
 	$(BIN)/python -m tests.server.hostile
+
+manifests: $(STAMP)  ## Judge what is under deploy/: Docker, compose, Kubernetes, systemd, Prometheus
+	$(BIN)/python -m pip install --quiet --editable '.[deploy]'
+	deploy/check $(CURDIR)/$(BIN)
 
 docs: $(STAMP)  ## Write the pages that come from the code
 	$(BIN)/python -m pyk.handlers.compatibility > docs/compatibility.md
