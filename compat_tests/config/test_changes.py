@@ -24,19 +24,18 @@ from compat_tests.config.answers import (
 )
 from compat_tests.config.conftest import Running
 from compat_tests.config.test_definitions import DIFFERENCES as UNLIKE
-from pyk.config.changes import (
-    Change,
-    Operation,
+from pyk.config.changes import Change, Operation
+from pyk.config.description import describe_broker, describe_topic
+from pyk.config.others import OTHER_NAMES
+from pyk.config.settings import BrokerSettings
+from pyk.errors import ErrorCode, KafkaError
+from tests.config.changed import (
     alter_broker,
     alter_cluster_defaults,
     alter_topic,
     create_topic,
     replace_topic,
 )
-from pyk.config.description import describe_broker, describe_topic
-from pyk.config.others import OTHER_NAMES
-from pyk.config.settings import BrokerSettings
-from pyk.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 POLICY, RETENTION, THROTTLED = (

@@ -6,19 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyk.config.changes import (
-    Change,
-    Operation,
+from pyk.config.changes import Change, Operation, replaced
+from pyk.config.settings import BrokerSettings
+from pyk.errors import ErrorCode, KafkaError
+from tests.config.changed import (
     alter_broker,
     alter_cluster_defaults,
     alter_topic,
     create_topic,
-    replace_broker,
-    replace_cluster_defaults,
     replace_topic,
 )
-from pyk.config.settings import BrokerSettings
-from pyk.errors import ErrorCode, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = Operation
 SETTINGS = BrokerSettings()
@@ -100,11 +97,7 @@ def test_a_topic_is_created_with_good_values_only() -> None:
 
 def test_replacing_forgets_what_is_not_named() -> None:
     assert replace_topic([("segment.ms", "5")], SETTINGS) == {"segment.ms": "5"}
-    settings = BrokerSettings(
-        per_broker={"num.io.threads": "9"}, cluster_wide={"num.io.threads": "9"}
-    )
-    assert replace_broker([], settings) == {}
-    assert replace_cluster_defaults([], settings) == {}
+    assert replaced([]) == {}
 
 
 @pytest.mark.parametrize(

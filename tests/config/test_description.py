@@ -15,7 +15,7 @@ from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import ValueType
 
-TOPIC, BROKER, CLUSTER, STATIC, DEFAULT = Source
+TOPIC, BROKER, CLUSTER, STATIC, DEFAULT, *_ = Source
 
 
 def of(name: str, entries: list[Entry]) -> Entry:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from pyk.config.coordination import CoordinationConfig
+from pyk.config.group_defaults import GroupDefaultsConfig
 from pyk.config.keys import CLUSTER_WIDE, Key, keys_of
 from pyk.config.network import NetworkConfig
 from pyk.config.replication import ReplicationConfig
@@ -19,7 +20,12 @@ from pyk.config.values import LONG_MAX, ValueType
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig(
-    SecurityConfig, ReplicationConfig, CoordinationConfig, StorageConfig, NetworkConfig
+    SecurityConfig,
+    ReplicationConfig,
+    GroupDefaultsConfig,
+    CoordinationConfig,
+    StorageConfig,
+    NetworkConfig,
 ):
     """Kafka's names with the dots as underscores. Milliseconds and bytes, as Kafka has them."""
 

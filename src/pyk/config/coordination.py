@@ -56,6 +56,18 @@ class CoordinationConfig:
     group_consumer_max_heartbeat_interval_ms: int = int32(
         15_000, "The most that a group's own heartbeat interval may be.", rule=at_least(1)
     )
+    group_consumer_assignment_interval_ms: int = int32(
+        1000,
+        "How long a consumer group keeps an assignment before it gets a new one.",
+        rule=at_least(0),
+        update=CLUSTER_WIDE,
+    )
+    group_consumer_min_assignment_interval_ms: int = int32(
+        0, "The least that a group's own assignment interval may be.", rule=at_least(0)
+    )
+    group_consumer_max_assignment_interval_ms: int = int32(
+        15_000, "The most that a group's own assignment interval may be.", rule=at_least(0)
+    )
     group_consumer_max_size: int = int32(
         INT_MAX, "How many members a consumer group may have.", rule=at_least(1)
     )

@@ -8,6 +8,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from pyk.config.broker import BROKER_KEYS, broker_key, spellings
+from pyk.config.client_metrics import CLIENT_METRICS_KEYS
+from pyk.config.group import GROUP_KEYS
 from pyk.config.keys import Key, Update
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TOPIC_KEYS
@@ -28,6 +30,8 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
 
 
 class Synonym(NamedTuple):
@@ -64,6 +68,33 @@ def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
             own = Synonym(key.name, value, Source.DYNAMIC_TOPIC_CONFIG)
             synonyms = (own, *synonyms)
         entries.append(_entry(key, value, synonyms, read_only=False))
+    return entries
+
+
+def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Entry]:
+    """All keys of a group, which need not exist. `overrides` must be valid: see `changes`."""
+    config = settings.group_config(overrides)
+    entries = []
+    for key in GROUP_KEYS.values():
+        value = format_value(getattr(config, key.attribute))
+        if key.broker:
+            synonyms = _synonyms(settings, key.broker[0])
+        else:
+            synonyms = (Synonym(key.name, format_value(key.default), Source.DEFAULT_CONFIG),)
+        if key.name in overrides:
+            synonyms = (Synonym(key.name, value, Source.GROUP_CONFIG), *synonyms)
+        entries.append(_entry(key, value, synonyms, read_only=False))
+    return entries
+
+
+def describe_client_metrics(overrides: Mapping[str, str]) -> list[Entry]:
+    """All keys of a subscription to metrics, which need not exist."""
+    entries = []
+    for key in CLIENT_METRICS_KEYS.values():
+        text = overrides.get(key.name)
+        value = format_value(key.default if text is None else key.parse(text))
+        own = Synonym(key.name, value, Source.CLIENT_METRICS_CONFIG)
+        entries.append(_entry(key, value, () if text is None else (own,), read_only=False))
     return entries
 
 

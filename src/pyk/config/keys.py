@@ -40,7 +40,8 @@ class Key:
     honoured: bool = True
     """False if pyk has no use for it: it is kept and described, and setting it deserves a word."""
     broker: tuple[str, ...] = ()
-    """For a topic's key, the broker's keys that give its default, the first that is set winning."""
+    """For a topic's or a group's key, the broker's keys that give its default, the first that is
+    set winning."""
 
     @property
     def is_sensitive(self) -> bool:

@@ -1,8 +1,9 @@
-"""A broker's configuration in its layers, and the configuration of topics that rests on it.
+"""A broker's configuration in its layers, and that of topics and groups, which rests on it.
 
-    default < static (files) < cluster-wide < per broker < topic
+    default < static (files) < cluster-wide < per broker < topic or group
 
-A value is text as it was written; `config` and `topic_config` are what it all comes to, typed.
+A value is text as it was written; `config`, `topic_config` and `group_config` are what it all comes
+to, typed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import asdict
 from typing import Final, TypeVar
 
 from pyk.config.broker import BROKER_KEYS, BrokerConfig, spellings
+from pyk.config.group import GROUP_KEYS, GroupConfig
 from pyk.config.keys import Key
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
@@ -42,7 +44,7 @@ class BrokerSettings:
         effective = _overlaid(_overlaid(self.static, self.cluster_wide), self.per_broker)
         self.config: Final = _built(BrokerConfig, _parsed(BROKER_KEYS, effective))
         _check(self.config)
-        self.topic_defaults: Final = _built(TopicConfig, _inherited(self.config))
+        self.topic_defaults: Final = _built(TopicConfig, _inherited_by_topics(self.config))
 
     def changed(
         self,
@@ -63,6 +65,11 @@ class BrokerSettings:
             return self.topic_defaults
         values = asdict(self.topic_defaults) | _parsed(TOPIC_KEYS, overrides)
         return _built(TopicConfig, values)
+
+    def group_config(self, overrides: Mapping[str, str] = {}) -> GroupConfig:
+        """A group's configuration, over the broker's defaults. Raises `KafkaError`."""
+        values = _inherited(GROUP_KEYS, self.config) | _parsed(GROUP_KEYS, overrides)
+        return _built(GroupConfig, values)
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
@@ -88,10 +95,12 @@ def _built(make: Callable[..., Config], values: Mapping[str, Value]) -> Config:
     return make(**values)
 
 
-def _inherited(config: BrokerConfig) -> dict[str, Value]:
-    found = {
-        key.attribute: _first_set(config, key.broker) for key in TOPIC_KEYS.values() if key.broker
-    }
+def _inherited(keys: Mapping[str, Key], config: BrokerConfig) -> dict[str, Value]:
+    return {key.attribute: _first_set(config, key.broker) for key in keys.values() if key.broker}
+
+
+def _inherited_by_topics(config: BrokerConfig) -> dict[str, Value]:
+    found = _inherited(TOPIC_KEYS, config)
     retention_ms = found["retention_ms"]
     assert isinstance(retention_ms, int)
     return found | {"retention_ms": max(retention_ms, FOR_EVER)}

@@ -6,7 +6,7 @@ IncrementalAlterConfigs.
 
 from __future__ import annotations
 
-from pyk.config.changes import replace_broker, replace_cluster_defaults, replace_topic
+from pyk.config.changes import replaced
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.config_resources import Edit, Resource, alter
@@ -44,11 +44,7 @@ def refuse(request: AlterConfigsRequest, refusal: KafkaError) -> AlterConfigsRes
 
 def _edit(resource: AlterConfigsResource) -> Edit:
     configs = [(config.name, config.value) for config in resource.configs]
-    return Edit(
-        topic=lambda _, settings: replace_topic(configs, settings),
-        broker=lambda settings: replace_broker(configs, settings),
-        cluster_defaults=lambda settings: replace_cluster_defaults(configs, settings),
-    )
+    return Edit(layer=lambda before, key_of: replaced(configs))
 
 
 def _result(resource: Resource, refusal: KafkaError | None) -> AlterConfigsResourceResponse:

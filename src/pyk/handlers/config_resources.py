@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from pyk.config.broker import broker_key
+from pyk.config.changes import KeyOf
+from pyk.config.checks import (
+    check_broker,
+    check_client_metrics,
+    check_cluster_defaults,
+    check_group,
+    check_topic,
+)
+from pyk.config.keys import Key
 from pyk.config.settings import BrokerSettings
+from pyk.config.topic import TOPIC_KEYS
+from pyk.config.values import ValueType, parse, trim
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import loggers
 from pyk.handlers.context import Context
@@ -22,6 +34,8 @@ from pyk.metadata.controller import (
     Plan,
     set_broker_config,
     set_broker_defaults,
+    set_client_metrics_config,
+    set_group_config,
     set_topic_config,
 )
 from pyk.metadata.image import ClusterImage
@@ -47,12 +61,10 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What a request makes of a layer, whichever it is. Each raises KafkaError."""
+    """What a request makes of a resource. Each raises KafkaError."""
 
-    topic: Callable[[Mapping[str, str], BrokerSettings], dict[str, str]]
-    """Given what the topic has of its own."""
-    broker: Callable[[BrokerSettings], dict[str, str]]
-    cluster_defaults: Callable[[BrokerSettings], dict[str, str]]
+    layer: Callable[[Mapping[str, str], KeyOf], dict[str, str]]
+    """All of its configuration, given what it has now, and not yet checked."""
     loggers: Callable[[], dict[str, int]] | None = None
     """The new levels. None if the request cannot change any."""
 
@@ -71,10 +83,13 @@ def settings_in(image: ClusterImage, broker: Context) -> BrokerSettings:
 def broker_id_of(name: str) -> int:
     """Raise KafkaError."""
     try:
-        return int(name)
-    except ValueError:
+        broker_id = parse("broker id", ValueType.INT, name)
+    except KafkaError:
+        broker_id = None
+    if not isinstance(broker_id, int) or trim(name) != name:
         message = f"Broker id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message) from None
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return broker_id
 
 
 async def alter(
@@ -116,25 +131,48 @@ def _plan(
     resource: Resource, edit: Edit, image: ClusterImage, settings: BrokerSettings, node_id: int
 ) -> Plan[None]:
     match resource:
-        case (ResourceType.TOPIC, ""):
-            message = "Default topic resources are not allowed."
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         case (ResourceType.TOPIC, name):
+            values = edit.layer(image.topic_config(name).values, TOPIC_KEYS.get)
+            _check_is_named(name, "Default topic resources are not allowed.")
             check_topic_name(name)
-            values = edit.topic(image.topic_config(name).values, settings)
+            check_topic(values, settings)
             return set_topic_config(image, name, values)
         case (ResourceType.BROKER, ""):
-            return set_broker_defaults(image, edit.cluster_defaults(settings))
+            values = edit.layer(settings.cluster_wide, broker_key)
+            check_cluster_defaults(values, settings)
+            return set_broker_defaults(image, values)
         case (ResourceType.BROKER, name):
             _check_is_here(name, node_id)
-            return set_broker_config(image, node_id, edit.broker(settings))
+            values = edit.layer(settings.per_broker, broker_key)
+            check_broker(values, settings)
+            return set_broker_config(image, node_id, values)
         case (ResourceType.BROKER_LOGGER, name) if edit.loggers is not None:
             _check_is_here(name, node_id)
             edit.loggers()
             return Plan(None)
+        case (ResourceType.GROUP, name):
+            values = edit.layer(image.group_config(name).values, _no_list)
+            _check_is_named(name, "Default group resources are not allowed.")
+            check_group(values, settings)
+            return set_group_config(image, name, values)
+        case (ResourceType.CLIENT_METRICS, name):
+            values = edit.layer(image.client_metrics_config(name).values, _no_list)
+            _check_is_named(name, "A subscription to metrics must have a name.")
+            check_client_metrics(values)
+            return set_client_metrics_config(image, name, values)
         case (unknown, _):
             message = f"Unknown resource type {unknown}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _no_list(name: str) -> Key | None:
+    """Kafka appends to the lists of topics and brokers only."""
+    return None
+
+
+def _check_is_named(name: str, otherwise: str) -> None:
+    if not name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
 def _check_is_here(name: str, node_id: int) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyk.config.changes import create_topic
+from pyk.config.changes import created
+from pyk.config.checks import check_topic
 from pyk.config.description import describe_topic
 from pyk.config.settings import BrokerSettings
 from pyk.errors import KafkaError
@@ -66,7 +67,8 @@ def refuse(request: CreateTopicsRequest, refusal: KafkaError) -> CreateTopicsRes
 def _wanted(topic: CreatableTopic, settings: BrokerSettings) -> NewTopic:
     configs: Mapping[str, str] | KafkaError
     try:
-        configs = create_topic([(config.name, config.value) for config in topic.configs], settings)
+        configs = created((config.name, config.value) for config in topic.configs)
+        check_topic(configs, settings)
     except KafkaError as refusal:
         configs = refusal
     return NewTopic(
@@ -89,7 +91,8 @@ def _created(name: str, topic: CreatedTopic, settings: BrokerSettings) -> Creata
         configs=[
             CreatableTopicConfigs(
                 name=entry.name,
-                value=entry.value,
+                # As it was written, while DescribeConfigs shows what it means.
+                value=topic.configs.get(entry.name, entry.value),
                 read_only=entry.read_only,
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,

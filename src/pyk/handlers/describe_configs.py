@@ -11,7 +11,9 @@ from typing import Final
 from pyk.config.description import (
     Entry,
     describe_broker,
+    describe_client_metrics,
     describe_cluster_defaults,
+    describe_group,
     describe_topic,
 )
 from pyk.errors import ErrorCode, KafkaError
@@ -72,6 +74,15 @@ def _configs(
         case ResourceType.BROKER_LOGGER:
             _check_is_here(name, broker)
             return [_logger(*each) for each in loggers.described().items()]
+        case ResourceType.GROUP if name == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        case ResourceType.GROUP:
+            entries = describe_group(settings, image.group_config(name).values)
+        case ResourceType.CLIENT_METRICS if name == "":
+            message = "Client metrics subscription name must not be empty"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        case ResourceType.CLIENT_METRICS:
+            entries = describe_client_metrics(image.client_metrics_config(name).values)
         case unknown:
             message = f"Resources of type {unknown} have no configuration here."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)

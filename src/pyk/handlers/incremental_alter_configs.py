@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyk.config.changes import Change, alter_broker, alter_cluster_defaults, alter_topic
+from pyk.config.changes import Change, altered
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import loggers
 from pyk.handlers.call import Call
@@ -48,9 +48,7 @@ def _edit(resource: AlterConfigsResource) -> Edit:
         Change(config.name, config.config_operation, config.value) for config in resource.configs
     ]
     return Edit(
-        topic=lambda overrides, settings: alter_topic(overrides, changes, settings),
-        broker=lambda settings: alter_broker(changes, settings),
-        cluster_defaults=lambda settings: alter_cluster_defaults(changes, settings),
+        layer=lambda before, key_of: altered(before, changes, key_of),
         loggers=lambda: loggers.decide(changes),
     )
 

@@ -1,7 +1,6 @@
 """ListConfigResources, v0-1: the names of what has a configuration.
 
-Before v1 it was ListClientMetricsResources, which pyk has none of. Nor has it, yet, configurations
-of groups.
+Before v1 it was ListClientMetricsResources, and lists those alone.
 """
 
 from __future__ import annotations
@@ -50,8 +49,10 @@ def _names(resource_type: int, image: ClusterImage) -> list[str]:
             return list(image.topics)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
             return [str(broker_id) for broker_id in image.brokers]
-        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
-            return []
+        case ResourceType.CLIENT_METRICS:
+            return image.client_metrics
+        case ResourceType.GROUP:
+            return image.configured_groups
         case unknown:
             message = f"Resources of type {unknown} are not known here."
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, message)

@@ -28,7 +28,9 @@ from pyk.metadata.records import (
     ProducerIdsRecord,
     broker_config_key,
     broker_key,
+    client_metrics_config_key,
     encode,
+    group_config_key,
     printed,
     topic_config_key,
     topic_key,
@@ -156,6 +158,19 @@ def set_broker_config(image: ClusterImage, broker_id: int, values: Mapping[str, 
 def set_broker_defaults(image: ClusterImage, values: Mapping[str, str]) -> Plan[None]:
     """Make these what brokers are configured with that say nothing else."""
     return _set_config(BROKER_DEFAULTS, image.broker_defaults, values)
+
+
+def set_group_config(image: ClusterImage, name: str, values: Mapping[str, str]) -> Plan[None]:
+    """Make these the configuration of a group, all of it. It need not exist."""
+    return _set_config(group_config_key(name), image.group_config(name), values)
+
+
+def set_client_metrics_config(
+    image: ClusterImage, name: str, values: Mapping[str, str]
+) -> Plan[None]:
+    """Make these the configuration of a subscription to metrics. Without any there is none."""
+    found = image.client_metrics_config(name)
+    return _set_config(client_metrics_config_key(name), found, values)
 
 
 def _set_config(key: str, found: Configured, values: Mapping[str, str]) -> Plan[None]:

@@ -18,8 +18,10 @@ from pyk.metadata.records import (
     BROKER_CONFIGS,
     BROKER_DEFAULTS,
     BROKERS,
+    CLIENT_METRICS_CONFIGS,
     CLUSTER,
     FEATURES,
+    GROUP_CONFIGS,
     PARTITIONS,
     PRODUCER_IDS,
     TOPIC_CONFIGS,
@@ -28,6 +30,8 @@ from pyk.metadata.records import (
     PartitionState,
     TopicRecord,
     broker_config_key,
+    client_metrics_config_key,
+    group_config_key,
     parsed,
     read_broker,
     read_cluster,
@@ -43,6 +47,8 @@ from pyk.types import Uuid
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+CONFIGURATIONS = (TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 
 NEVER = 0
 """The revision of what was never written."""
@@ -144,6 +150,25 @@ class ClusterImage:
     def broker_defaults(self) -> Configured:
         return self.configured.get(BROKER_DEFAULTS, NOT_CONFIGURED)
 
+    def group_config(self, name: str) -> Configured:
+        return self.configured.get(group_config_key(name), NOT_CONFIGURED)
+
+    def client_metrics_config(self, name: str) -> Configured:
+        return self.configured.get(client_metrics_config_key(name), NOT_CONFIGURED)
+
+    @property
+    def configured_groups(self) -> list[str]:
+        """Their names. The groups themselves need not exist."""
+        return self._configured_under(GROUP_CONFIGS)
+
+    @property
+    def client_metrics(self) -> list[str]:
+        """The names of the subscriptions to clients' metrics."""
+        return self._configured_under(CLIENT_METRICS_CONFIGS)
+
+    def _configured_under(self, prefix: str) -> list[str]:
+        return [key.removeprefix(prefix) for key in self.configured if key.startswith(prefix)]
+
 
 class _Table(Generic[K, V]):
     """A mapping that is copied when it is first written to."""
@@ -217,7 +242,7 @@ class _Draft:
             self._take_topic(key.removeprefix(TOPICS), entry)
         elif key.startswith(PARTITIONS):
             self._take_partition(key.removeprefix(PARTITIONS), entry)
-        elif key.startswith((TOPIC_CONFIGS, BROKER_CONFIGS)) or key == BROKER_DEFAULTS:
+        elif key.startswith(CONFIGURATIONS) or key == BROKER_DEFAULTS:
             self._take_configuration(key, entry)
         elif key.startswith(BROKERS):
             self._take_broker(key.removeprefix(BROKERS), entry)

@@ -26,6 +26,8 @@ PARTITIONS: Final = "partitions/"
 TOPIC_CONFIGS: Final = "configs/topics/"
 BROKER_CONFIGS: Final = "configs/brokers/"
 BROKER_DEFAULTS: Final = "configs/broker-defaults"
+GROUP_CONFIGS: Final = "configs/groups/"
+CLIENT_METRICS_CONFIGS: Final = "configs/client-metrics/"
 
 R = TypeVar("R")
 
@@ -141,3 +143,11 @@ def topic_config_key(name: str) -> str:
 
 def broker_config_key(broker_id: int) -> str:
     return f"{BROKER_CONFIGS}{broker_id}"
+
+
+def group_config_key(name: str) -> str:
+    return f"{GROUP_CONFIGS}{name}"
+
+
+def client_metrics_config_key(name: str) -> str:
+    return f"{CLIENT_METRICS_CONFIGS}{name}"
