@@ -33,7 +33,15 @@ def handle(request: ApiVersionsRequest, call: Call, broker: Context) -> ApiVersi
     features = broker.image.features
     if broker.api_versions is None or broker.api_versions[0] is not features:
         broker.api_versions = features, _answer(features, broker.served)
-    return broker.api_versions[1]
+    answer = broker.api_versions[1]
+    if reads_levels_from_zero(call):
+        return answer
+    return ApiVersionsResponse(
+        api_keys=answer.api_keys,
+        supported_features=[each for each in answer.supported_features if each.min_version > 0],
+        finalized_features_epoch=answer.finalized_features_epoch,
+        finalized_features=answer.finalized_features,
+    )
 
 
 def refuse(request: ApiVersionsRequest, refusal: KafkaError) -> ApiVersionsResponse:
@@ -49,6 +57,11 @@ def unsupported(served: Mapping[ApiKey, Versions]) -> ApiVersionsResponse:
 def names_its_software(call: Call) -> bool:
     """KIP-511: since v3 a client says what it is."""
     return call.version >= 3
+
+
+def reads_levels_from_zero(call: Call) -> bool:
+    """KIP-1022: clients of v3 fail over a feature whose lowest level is zero."""
+    return call.version >= 4
 
 
 def listed(served: Mapping[ApiKey, Versions]) -> list[ApiVersion]:

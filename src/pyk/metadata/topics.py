@@ -342,9 +342,11 @@ Deletion: TypeAlias = tuple[TopicReference, KafkaError | None]
 def delete_topics(
     image: ClusterImage, references: Sequence[TopicReference]
 ) -> Plan[list[Deletion]]:
-    """Delete topics. What is referred to twice is answered once, and not deleted."""
-    counts = Counter(references)
-    outcomes: list[Deletion] = []
+    """Delete topics. What is referred to twice is answered once, and not deleted. What refers to
+    nothing, or to something in two ways, is answered each time."""
+    faults = [(reference, _fault(reference)) for reference in references]
+    outcomes: list[Deletion] = [(each, fault) for each, fault in faults if fault is not None]
+    counts = Counter(each for each, fault in faults if fault is None)
     doomed: dict[Uuid, Topic] = {}
     by_id_first = sorted(counts, key=lambda reference: reference.name is not None)
     for reference in by_id_first:
@@ -372,13 +374,18 @@ def delete_topics(
     return Plan(outcomes, compares, operations)
 
 
-def _referred(image: ClusterImage, reference: TopicReference, count: int) -> Topic:
+def _fault(reference: TopicReference) -> KafkaError | None:
     has_name, has_id = reference.name is not None, reference.topic_id != ZERO_UUID
-    if has_name == has_id:
-        message = "You may not specify both topic name and topic id."
-        if not has_name:
-            message = "Neither topic name nor id were specified."
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if has_name != has_id:
+        return None
+    message = "You may not specify both topic name and topic id."
+    if not has_name:
+        message = "Neither topic name nor id were specified."
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _referred(image: ClusterImage, reference: TopicReference, count: int) -> Topic:
+    has_name = reference.name is not None
     if count > 1:
         kind = "name" if has_name else "id"
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {kind}.")

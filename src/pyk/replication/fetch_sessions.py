@@ -188,9 +188,7 @@ class FetchSessions:
             wants_session = epoch == INITIAL_EPOCH
 
             def create(wanted: Sequence[tuple[PartitionKey, Asked]]) -> Session | None:
-                if not wants_session or not wanted:
-                    return None
-                return self._create(wanted, uses_topic_ids, now_ms)
+                return self._create(wanted, uses_topic_ids, now_ms) if wants_session else None
 
             return Fetch(list(dict(asked).items()), None, False, create)
         session = self._find(session_id, epoch, uses_topic_ids)
