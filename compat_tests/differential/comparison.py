@@ -46,8 +46,8 @@ class Tally:
     """What a whole run came to."""
 
     compared: int = 0
-    listed: dict[str, str] = field(default_factory=dict)
-    """Reasons by names."""
+    listed: dict[str, Listed] = field(default_factory=dict)
+    """By their names."""
 
 
 class Comparison:
@@ -84,10 +84,14 @@ class Comparison:
             self._arranged(side.plain(answer))
             for side, answer in zip(self.sides, answers, strict=True)
         )
+        self.judge(f"{key.name} v{version} {case}", kafka, pyk)
+        return answers
+
+    def judge(self, case: str, kafka: Any, pyk: Any) -> None:
+        """Two answers as they should be the same."""
         self.compared += 1
         for line in differences(kafka, pyk):
-            self._note(f"{key.name} v{version} {case}", line)
-        return answers
+            self._note(case, line)
 
     def _note(self, case: str, line: str) -> None:
         for name, listed in self._listed.items():

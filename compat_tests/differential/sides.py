@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,23 +80,26 @@ class Side:
 
     def create(
         self,
-        topic: str,
+        *topics: str,
         partitions: int = 1,
         configs: Mapping[str, str] = {},
-        called: str | None = None,
+        called: str = "{}",
     ) -> None:
-        """Make a topic. In answers its id is shown as what it is `called`, or else its name."""
-        wanted = CreatableTopic(
-            name=topic,
-            num_partitions=partitions,
-            replication_factor=1,
-            assignments=[],
-            configs=[CreatableTopicConfig(name=name, value=text) for name, text in configs.items()],
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
-        [made] = self.ask(ApiKey.CREATE_TOPICS, 7, request).topics
-        assert made.error_code == 0, made.error_message
-        self.topic_ids[made.topic_id] = called or topic
+        """Make topics. In answers their ids are shown as what they are `called`, by their names."""
+        wanted = [
+            CreatableTopic(
+                name=topic,
+                num_partitions=partitions,
+                replication_factor=1,
+                assignments=[],
+                configs=[CreatableTopicConfig(name=k, value=text) for k, text in configs.items()],
+            )
+            for topic in topics
+        ]
+        request = CreateTopicsRequest(topics=wanted, timeout_ms=30_000)
+        for made in self.ask(ApiKey.CREATE_TOPICS, 7, request).topics:
+            assert made.error_code == 0, made.error_message
+            self.topic_ids[made.topic_id] = called.format(made.name)
 
     def configure(self, topic: str, **values: str) -> None:
         """Keys with underscores for dots."""
@@ -175,17 +177,10 @@ class Sides:
     def each(self, do: Callable[[Side], T]) -> tuple[T, T]:
         return do(self.kafka), do(self.pyk)
 
-    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
-        """On both sides, and wait until it can be used. Keys with underscores for dots."""
+    def create(self, *topics: str, partitions: int = 1, **configs: str) -> None:
+        """On both sides, and wait until they can be used. Keys with underscores for dots."""
         texts = {name.replace("_", "."): text for name, text in configs.items()}
-        self.each(lambda side: side.create(topic, partitions, texts))
-        self.settle()
-
-    def create_all(self, topics: Iterable[str], **configs: str) -> None:
-        """Many alike, with one wait for all of them."""
-        texts = {name.replace("_", "."): text for name, text in configs.items()}
-        for topic in topics:
-            self.each(partial(Side.create, topic=topic, configs=texts))
+        self.each(lambda side: side.create(*topics, partitions=partitions, configs=texts))
         self.settle()
 
     def settle(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
-from compat_tests.differential.comparison import Comparison, Listed, Make, comparing
+from compat_tests.codec.test_connection_rules import exchanged, framed
+from compat_tests.differential.comparison import Comparison, Listed, Make, comparing, versions
 from compat_tests.differential.requests import a_batch, produce
 from compat_tests.differential.sides import Side, Sides
+from pyk.handlers.table import served
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.api_versions import ApiVersionsRequest
 from pyk.wire.messages.describe_cluster import DescribeClusterRequest
@@ -45,6 +48,21 @@ def test_versions_are_told_alike(compare: Comparison) -> None:
         compare.add(ApiKey.API_VERSIONS, f"a version {text[:5]!r}", ask("raw", text), since=3)
 
 
+@comparing("versions that nobody serves")
+def test_versions_beyond_those_that_are_served_end_the_connection(compare: Comparison) -> None:
+    for key in served().keys() - {ApiKey.API_VERSIONS}:
+        answered = versions(key)
+        for version in (-1, answered.start - 1, answered.stop, 32_767):
+            frame = framed(struct.pack(">hhih", key, version, 1, -1) + bytes(20))
+            kafka, pyk = (exchanged(address_of(side), frame) for side in compare.sides)
+            compare.judge(f"{key.name} v{version}", kafka, pyk)
+
+
+def address_of(side: Side) -> tuple[str, int]:
+    host, _, port = side.address.rpartition(":")
+    return host, int(port)
+
+
 @comparing("DESCRIBE_CLUSTER")
 def test_clusters_are_described_alike(compare: Comparison) -> None:
     def ask(operations: bool = False, **more: Any) -> Make:
@@ -62,7 +80,7 @@ def test_clusters_are_described_alike(compare: Comparison) -> None:
 
 @comparing("DESCRIBE_LOG_DIRS", unordered=["topics", "partitions"])
 def test_directories_are_described_alike(compare: Comparison, sides: Sides) -> None:
-    sides.create("stored", 2)
+    sides.create("stored", partitions=2)
     sides.create("stored-2")
 
     def ask(*topics: tuple[str, Sequence[int]]) -> Make:

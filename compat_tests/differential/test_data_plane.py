@@ -42,7 +42,7 @@ list_offsets = partial(requests.list_offsets, topic=TOPIC)
 
 @pytest.fixture(scope="module", autouse=True)
 def topic(sides: Sides) -> None:
-    sides.create(TOPIC, 2)
+    sides.create(TOPIC, partitions=2)
 
 
 @comparing("PRODUCE", {SAYS_WHY: WHY_IT_IS_REFUSED}, ["partition_responses"])

@@ -59,7 +59,7 @@ FORGOTTEN_DIFFERENTLY = {
 
 @comparing("DELETE_RECORDS", FORGOTTEN_DIFFERENTLY, ["topics", "partitions"])
 def test_records_are_deleted_alike(compare: Comparison, sides: Sides) -> None:
-    sides.create_all([f"shrinking-{version}" for version in versions(FORGET)])
+    sides.create(*[f"shrinking-{version}" for version in versions(FORGET)])
     sides.create("compacted", cleanup_policy="compact")
     sides.create("both-ways", cleanup_policy="compact,delete")
     for topic in ("both-ways", *(f"shrinking-{version}" for version in versions(FORGET))):

@@ -22,7 +22,7 @@ INT_MAX = 2**31 - 1
 
 @pytest.fixture(scope="module", autouse=True)
 def topic(sides: Sides) -> None:
-    sides.create(TOPIC, 20)
+    sides.create(TOPIC, partitions=20)
 
 
 INITIALISED_DIFFERENTLY = {

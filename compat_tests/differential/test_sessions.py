@@ -31,7 +31,7 @@ OUTLIVED_DIFFERENTLY = {
 
 @pytest.fixture(scope="module", autouse=True)
 def topics(sides: Sides) -> None:
-    sides.create("session-other", 1)
+    sides.create("session-other")
 
 
 class Session:
@@ -84,7 +84,7 @@ def produced(compare: Comparison, topic: str, partition: int = 0) -> None:
 
 @comparing("fetch sessions", unordered=["partitions"])
 def test_sessions_are_kept_alike(compare: Comparison, sides: Sides) -> None:
-    sides.create_all([f"session-{version}" for version in VERSIONS])
+    sides.create(*[f"session-{version}" for version in VERSIONS])
     for version in VERSIONS:
         topic, session = f"session-{version}", Session(compare, version)
         produced(compare, topic)
@@ -123,7 +123,7 @@ def test_sessions_are_kept_alike(compare: Comparison, sides: Sides) -> None:
 
 @comparing("fetch sessions over topics that go and come", OUTLIVED_DIFFERENTLY)
 def test_sessions_outlive_topics_alike(compare: Comparison, sides: Sides) -> None:
-    sides.create_all([f"mortal-{version}" for version in VERSIONS])
+    sides.create(*[f"mortal-{version}" for version in VERSIONS])
     sessions = {version: Session(compare, version) for version in VERSIONS}
     for version, session in sessions.items():
         topic = f"mortal-{version}"
@@ -136,9 +136,8 @@ def test_sessions_outlive_topics_alike(compare: Comparison, sides: Sides) -> Non
     for session in sessions.values():
         session.fetch("one is gone", 2)
         session.fetch("and still gone", 3)
-    for version in VERSIONS:
-        name = f"mortal-{version}"
-        sides.each(partial(Side.create, topic=name, called=f"{name} anew"))
+    names = [f"mortal-{version}" for version in VERSIONS]
+    sides.each(lambda side: side.create(*names, called="{} anew"))
     sides.settle()
     for version, session in sessions.items():
         topic = f"mortal-{version}"

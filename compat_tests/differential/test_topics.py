@@ -52,7 +52,7 @@ DESCRIBED_DIFFERENTLY = {
 
 @pytest.fixture(scope="module", autouse=True)
 def topics(sides: Sides) -> None:
-    sides.create(THERE, 2)
+    sides.create(THERE, partitions=2)
     sides.create(DOTTED)
 
 
@@ -201,7 +201,7 @@ def delete_by_id(*names: str) -> Make:
 def test_topics_are_deleted_alike(compare: Comparison, sides: Sides) -> None:
     doomed = product(("doomed", "doomed2", "doomed3"), versions(DELETE))
     names = [f"{name}-{version}" for name, version in doomed]
-    sides.create_all([*names, "by-id", "by-id-2", "by-both"])
+    sides.create(*names, "by-id", "by-id-2", "by-both")
     compare.add(DELETE, "none", delete())
     compare.add(DELETE, "a topic", delete("doomed-"))
     compare.add(DELETE, "a topic that is gone", delete("doomed-"))
@@ -250,8 +250,7 @@ def extend(
 
 @comparing("CREATE_PARTITIONS", EXTENDED_DIFFERENTLY, unordered=["results"])
 def test_partitions_are_created_alike(compare: Comparison, sides: Sides) -> None:
-    for name in ("growing", "growing-2", "growing-3"):
-        sides.create(name)
+    sides.create("growing", "growing-2")
 
     def grow(name: str, assigned: bool = False) -> Make:
         """One more with each version."""
@@ -302,7 +301,7 @@ def describe(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = No
 @comparing("DESCRIBE_TOPIC_PARTITIONS", DESCRIBED_DIFFERENTLY)
 def test_partitions_are_described_alike(compare: Comparison, sides: Sides) -> None:
     for name, count in (("pages-1", 3), ("pages-2", 4), ("pages-3", 1)):
-        sides.create(name, count)
+        sides.create(name, partitions=count)
     pages = ("pages-1", "pages-2", "pages-3")
     compare.add(DESCRIBE, "a topic", describe("pages-1"))
     compare.add(DESCRIBE, "two topics", describe("pages-3", "pages-1"))

@@ -46,10 +46,13 @@ A = TypeVar("A")
 
 @asynccontextmanager
 async def open_context(
-    static: Mapping[str, str] = {}, *, others: Mapping[int, BrokerRecord] = {}
+    static: Mapping[str, str] = {},
+    *,
+    others: Mapping[int, BrokerRecord] = {},
+    disk: SimulatedDisk | None = None,
 ) -> AsyncIterator[Context]:
     """A broker of number 1, perhaps with others in its cluster."""
-    disk = SimulatedDisk()
+    disk = disk or SimulatedDisk()
     settings = BrokerSettings({"node.id": str(NODE_ID), **static})
     directory = DataDirectory.open(disk, ROOT / "logs", lambda _: LogConfig())
     async with (

@@ -82,6 +82,13 @@ async def test_the_answer_has_the_id_the_numbers_and_all_configs(broker: Context
     assert broker.image.topic_config("orders").values == {"retention.ms": "5000"}
 
 
+async def test_values_are_shown_as_they_were_written(broker: Context) -> None:
+    policy = ("cleanup.policy", "delete, compact")
+    [made] = await answered(broker, topic("orders", configs=[policy]))
+    assert made.configs is not None
+    assert policy in [(each.name, each.value) for each in made.configs]
+
+
 @pytest.mark.parametrize("version", [3, 4, 7])
 async def test_minus_one_is_what_the_broker_is_configured_with(version: int) -> None:
     """Kafka takes it also before v4, in which KIP-464 brought it."""

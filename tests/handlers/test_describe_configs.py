@@ -171,3 +171,24 @@ async def test_loggers_have_levels(broker: Context) -> None:
     root = (await found(broker, resource(ResourceType.BROKER_LOGGER, "1", ["root"])))["root"]
     assert (root.value, root.config_source, root.documentation) == ("WARN", 6, "")
     assert (root.read_only, root.config_type) == (False, ValueType.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "default"),
+    [
+        (ResourceType.GROUP, "consumer.session.timeout.ms", "45000"),
+        (ResourceType.CLIENT_METRICS, "interval.ms", "300000"),
+    ],
+)
+async def test_groups_and_subscriptions_have_defaults_before_they_exist(
+    broker: Context, kind: int, key: str, default: str
+) -> None:
+    [nobody, unnamed] = await answered(broker, resource(kind, "nobody", [key]), resource(kind, ""))
+    assert [(each.name, each.value) for each in nobody.configs] == [(key, default)]
+    assert (nobody.error_code, unnamed.error_code) == (ErrorCode.NONE, ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("name", [" 1", "1 ", "x", "1.0", "99999999999"])
+async def test_a_brokers_number_is_written_as_one(broker: Context, name: str) -> None:
+    [answer] = await answered(broker, resource(BROKER, name))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

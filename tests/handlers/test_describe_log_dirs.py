@@ -9,6 +9,8 @@ import pytest
 from pyk.errors import ErrorCode
 from pyk.handlers import describe_log_dirs
 from pyk.handlers.context import Context
+from pyk.log.config import LogConfig
+from pyk.log.directory import DataDirectory
 from pyk.metadata.records import BrokerRecord
 from pyk.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
@@ -16,7 +18,7 @@ from pyk.wire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
 )
 from tests.handlers.brokers import ask, create, open_context, produce
-from tests.simulated_disk import ROOT
+from tests.simulated_disk import ROOT, SimulatedDisk
 
 
 async def answered(
@@ -85,6 +87,22 @@ async def test_what_is_elsewhere_is_left_out() -> None:
         await create(broker, "orders", 2)
         here = [state.leader for state in broker.topic_named("orders").partitions].index(1)
         assert sizes(await answered(broker, None)) == {"orders": {here: 0}}
+
+
+async def test_dormant_logs_are_measured_and_stay_dormant() -> None:
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await create(broker, "orders", 3)
+        produce(broker, "orders", 10)
+        produce(broker, "orders", 5, partition=1)
+        before = sizes(await answered(broker, None))
+        broker.directory.close()
+        broker.directory = DataDirectory.open(
+            disk, ROOT / "logs", lambda _: LogConfig(), may_be_dormant=True
+        )
+        assert sizes(await answered(broker, None)) == before
+        assert before["orders"][0] > before["orders"][1] > before["orders"][2] == 0
+        assert broker.directory.logs == {}
 
 
 async def test_space_is_unknown_where_there_is_no_file_system(broker: Context) -> None:

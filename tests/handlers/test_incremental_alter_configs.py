@@ -21,7 +21,7 @@ from pyk.wire.messages.incremental_alter_configs import (
 )
 from tests.handlers.brokers import NODE_ID, ask, create
 
-TOPIC, BROKER, LOGGERS = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER
+TOPIC, BROKER, LOGGERS, METRICS, GROUP = ResourceType
 SET, DELETE, APPEND, SUBTRACT = Operation
 
 Change: TypeAlias = tuple[str, int, str | None]
@@ -209,3 +209,39 @@ async def test_a_level_is_refused(
     assert await code_of(broker, LOGGERS, "1", *changes) == code
     assert logger.level == logging.NOTSET
     assert await code_of(broker, LOGGERS, "1", good, good) == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_group_is_configured_before_it_exists(broker: Context) -> None:
+    session = "consumer.session.timeout.ms"
+    assert await code_of(broker, GROUP, "readers", (session, SET, "50000")) == ErrorCode.NONE
+    assert broker.image.group_config("readers").values == {session: "50000"}
+    assert await code_of(broker, GROUP, "readers", (session, SET, "1")) == ErrorCode.INVALID_CONFIG
+    assert await code_of(broker, GROUP, "readers", (session, DELETE, None)) == ErrorCode.NONE
+    assert broker.image.configured_groups == []
+
+
+async def test_metrics_are_subscribed_to(broker: Context) -> None:
+    changes: list[Change] = [("interval.ms", SET, "1000"), ("match", SET, "client_id=a.*")]
+    assert await code_of(broker, METRICS, "a/b", *changes) == ErrorCode.NONE
+    assert broker.image.client_metrics == ["a/b"]
+    stored = broker.image.client_metrics_config("a/b").values
+    assert stored == {"interval.ms": "1000", "match": "client_id=a.*"}
+
+
+@pytest.mark.parametrize("kind", [GROUP, METRICS])
+async def test_what_is_configured_by_name_has_one(broker: Context, kind: int) -> None:
+    assert await code_of(broker, kind, "") == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", ["", "a b"])
+async def test_a_request_is_looked_at_before_the_name(broker: Context, name: str) -> None:
+    append: Change = ("retention.ms", APPEND, "5")
+    assert await code_of(broker, TOPIC, name, append) == ErrorCode.INVALID_CONFIG
+    twice: Change = ("retention.ms", SET, "5")
+    assert await code_of(broker, TOPIC, name, twice, twice) == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("kind", [GROUP, METRICS])
+async def test_only_topics_and_brokers_have_lists_to_append_to(broker: Context, kind: int) -> None:
+    change: Change = ("metrics", APPEND, "org.apache")
+    assert await code_of(broker, kind, "all", change) == ErrorCode.INVALID_CONFIG

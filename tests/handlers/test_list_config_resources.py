@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from pyk.errors import ErrorCode
 from pyk.handlers import list_config_resources
 from pyk.handlers.config_resources import ResourceType
 from pyk.handlers.context import Context
+from pyk.metadata.controller import set_client_metrics_config, set_group_config
 from pyk.wire.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
 from tests.handlers.brokers import ask, create
 
-TOPIC, BROKER, LOGGERS = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER
+TOPIC, BROKER, LOGGERS, METRICS, GROUP = ResourceType
 
 
 async def answered(broker: Context, *types: int, version: int = 1) -> ListConfigResourcesResponse:
@@ -48,6 +51,21 @@ async def test_an_unknown_type_refuses_the_request(broker: Context, types: tuple
     response = await answered(broker, *types)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert response.config_resources == []
+
+
+async def test_groups_and_subscriptions_are_listed_while_they_are_configured(
+    broker: Context,
+) -> None:
+    for kind, name, values in (
+        (set_group_config, "readers", {"share.isolation.level": "read_committed"}),
+        (set_client_metrics_config, "all", {"interval.ms": "1000"}),
+    ):
+        await broker.mirror.carry_out(partial(kind, name=name, values=values))
+    assert await names(broker, METRICS, GROUP) == [(METRICS, "all"), (GROUP, "readers")]
+    response = await answered(broker, version=0)
+    assert [each.resource_name for each in response.config_resources] == ["all"]
+    await broker.mirror.carry_out(partial(set_group_config, name="readers", values={}))
+    assert await names(broker, GROUP) == []
 
 
 async def test_the_first_version_was_for_client_metrics_only(broker: Context) -> None:

@@ -47,6 +47,24 @@ def test_after_a_clean_shutdown_logs_may_stay_dormant_until_they_are_asked_for(
     assert (log.start_offset, log.high_watermark, log.end_offset) == (1, 3, 3)
 
 
+def test_a_log_has_the_same_size_dormant_and_awake(tmp_path: Path) -> None:
+    disk, partition = RealDisk(), TopicPartition("t", 0)
+    config = LogConfig(segment_bytes=200)
+    directory = DataDirectory.open(disk, tmp_path, lambda _: config)
+    log = directory.create(partition, TOPIC_ID, config)
+    for _ in range(4):
+        add(log, batch(1), batch(2))
+    directory.close()
+    assert len(list((tmp_path / "t-0").glob("*.log"))) > 1
+    (tmp_path / "u-0").write_text("no directory")
+
+    again = DataDirectory.open(disk, tmp_path, lambda _: config, may_be_dormant=True)
+    asleep = again.size(partition)
+    assert again.logs == {}
+    assert asleep == log.size == again.log(partition).size == again.size(partition)
+    assert again.size(TopicPartition("u", 0)) == again.size(TopicPartition("missing", 0)) == 0
+
+
 def test_a_dormant_log_that_is_damaged_is_found_out_when_it_is_asked_for(tmp_path: Path) -> None:
     disk = RealDisk()
     directory = DataDirectory.open(disk, tmp_path, lambda _: LogConfig())

@@ -360,6 +360,7 @@ def test_what_cannot_be_deleted_is_answered_as_kafka_does() -> None:
         TopicReference(""),
         TopicReference(topic_id=one),
         TopicReference(),
+        TopicReference(),
         TopicReference("x", one),
         TopicReference("d"),
         TopicReference("d"),
@@ -379,5 +380,5 @@ def test_what_cannot_be_deleted_is_answered_as_kafka_does() -> None:
         (None, two): (42, "Duplicate topic id."),
         ("a", a): (42, "The provided topic name maps to an ID that was already supplied."),
     }
-    assert len(outcome) == 8
+    assert len(outcome) == 9
     assert "a" in cluster.image.topics

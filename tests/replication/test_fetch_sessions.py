@@ -106,6 +106,12 @@ def test_partitions_are_added_changed_and_forgotten(sessions: FetchSessions) -> 
     assert fetch.wanted == [(A, Asked(7, 1000)), (C, Asked(7, 1000))]
 
 
+def test_a_session_may_begin_without_partitions(sessions: FetchSessions) -> None:
+    session_id = begun(sessions)
+    assert session_id != NO_SESSION
+    assert keys_of(begin(sessions, A, session_id=session_id, epoch=1)) == [A]
+
+
 def test_a_session_without_partitions_is_over(sessions: FetchSessions) -> None:
     session_id = begun(sessions, A)
     fetch = begin(sessions, session_id=session_id, epoch=1, forgotten=[A])

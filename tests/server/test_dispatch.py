@@ -18,6 +18,7 @@ from pyk.server.dispatch import Dispatcher
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyk.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyk.wire.request import decode_response, encode_request
 from tests.server.clients import ENDPOINTS, SERVED, Client, Running, connect, serving
 
@@ -208,3 +209,19 @@ async def test_what_is_not_the_protocol_ends_the_connection(
         assert "closing a connection" in caplog.text
         assert "Traceback" not in caplog.text
         assert (await ask(bystander, 0, ApiVersionsRequest(), answered_in=0))[0] == 77
+
+
+async def test_a_version_that_is_not_advertised_ends_the_connection() -> None:
+    def handle(request: InitProducerIdRequest, call: Call, _: None) -> InitProducerIdResponse:
+        return InitProducerIdResponse(producer_id=7, producer_epoch=0)
+
+    endpoint = Endpoint(InitProducerIdRequest, handle, lambda *_: None)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    async with broker(INIT_PRODUCER_ID=endpoint) as running:
+        client = await connect(running)
+        for version, is_answered in ((5, True), (6, False)):
+            chunks = encode_request(ApiKey.INIT_PRODUCER_ID, version, 1, "client", request)
+            for chunk in chunks:
+                assert isinstance(chunk, bytes)
+                await client.stream.send_all(chunk)
+            assert (await client.frame() is not None) == is_answered

@@ -32,16 +32,9 @@ def handle(request: ApiVersionsRequest, call: Call, broker: Context) -> ApiVersi
         call.peer.software_version = request.client_software_version
     features = broker.image.features
     if broker.api_versions is None or broker.api_versions[0] is not features:
-        broker.api_versions = features, _answer(features, broker.served)
-    answer = broker.api_versions[1]
-    if reads_levels_from_zero(call):
-        return answer
-    return ApiVersionsResponse(
-        api_keys=answer.api_keys,
-        supported_features=[each for each in answer.supported_features if each.min_version > 0],
-        finalized_features_epoch=answer.finalized_features_epoch,
-        finalized_features=answer.finalized_features,
-    )
+        broker.api_versions = features, *_answers(features, broker.served)
+    _, of_all, from_one = broker.api_versions
+    return of_all if reads_levels_from_zero(call) else from_one
 
 
 def refuse(request: ApiVersionsRequest, refusal: KafkaError) -> ApiVersionsResponse:
@@ -71,12 +64,22 @@ def listed(served: Mapping[ApiKey, Versions]) -> list[ApiVersion]:
     ]
 
 
-def _answer(features: Features, served: Mapping[ApiKey, Versions]) -> ApiVersionsResponse:
+def _answers(
+    features: Features, served: Mapping[ApiKey, Versions]
+) -> tuple[ApiVersionsResponse, ApiVersionsResponse]:
+    """With all features that are supported, and without those whose lowest level is zero."""
+    from_one = {name: levels for name, levels in SUPPORTED_FEATURES.items() if levels.lowest > 0}
+    return _answer(features, SUPPORTED_FEATURES, served), _answer(features, from_one, served)
+
+
+def _answer(
+    features: Features, supported: Mapping[str, Versions], served: Mapping[ApiKey, Versions]
+) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         api_keys=listed(served),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
-            for name, levels in SUPPORTED_FEATURES.items()
+            for name, levels in supported.items()
         ],
         finalized_features_epoch=features.epoch,
         finalized_features=[

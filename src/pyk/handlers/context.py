@@ -42,7 +42,7 @@ class Context:
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
-    api_versions: tuple[Features, ApiVersionsResponse] | None = None
+    api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
     @property

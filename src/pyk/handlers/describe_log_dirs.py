@@ -1,14 +1,13 @@
 """DescribeLogDirs, v1-5: a broker's directories, and the partitions and bytes in them.
 
 A partition whose log nobody has written to may have no files yet. It is there all the same, with
-no bytes.
+no bytes. Logs that are dormant stay so.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -89,13 +88,9 @@ def _here(partitions: Iterable[TopicPartition], broker: Context) -> Iterator[Top
 
 
 def _described(partition: TopicPartition, broker: Context) -> DescribeLogDirsPartition:
-    size = 0
-    if partition in broker.directory.partitions:
-        with suppress(KafkaError):  # It is damaged, as is said to those who read it.
-            size = broker.directory.log(partition).size
     return DescribeLogDirsPartition(
         partition_index=partition.partition,
-        partition_size=size,
+        partition_size=broker.directory.size(partition),
         offset_lag=0,
         is_future_key=False,
     )

@@ -149,6 +149,18 @@ class DataDirectory:
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{_name(partition)} is not in {self.path.name}"
         )
 
+    def size(self, partition: TopicPartition) -> int:
+        """The bytes of its batches. A log that is dormant or damaged is not opened for that."""
+        log = self.logs.get(partition)
+        if log is not None:
+            return log.size
+        path = self.path / _name(partition)
+        try:
+            names = self._disk.names(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+        return sum(self._disk.size(path / name) for name in names if name.endswith(".log"))
+
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """A new log, durably there. Raise KafkaError."""
         self._changes += 1

@@ -191,10 +191,11 @@ class Dispatcher:
             raise ProtocolError(f"{key.name} is not served")
         header, _ = read_header(frame)
         version = header.request_api_version
-        if not layout(endpoint.request).versions.covers(version):
+        of = layout(endpoint.request)
+        if not of.versions.covers(version) or version > of.advertised.highest:
             if key is not ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{key.name} v{version} is not served")
-            refusal = api_versions.unsupported({key: layout(endpoint.request).advertised})
+            refusal = api_versions.unsupported({key: of.advertised})
             return encode_response(key, 0, header.correlation_id, refusal)
         traffic = self.traffic.setdefault(key, Traffic())
         self._routes[bytes(frame[:4])] = _Route(key, version, endpoint, traffic, self._bugs)
