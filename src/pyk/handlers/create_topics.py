@@ -6,7 +6,7 @@ same way, with an id that no topic will have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyk.config.changes import created
 from pyk.config.checks import check_topic
@@ -50,11 +50,11 @@ async def handle(request: CreateTopicsRequest, call: Call, broker: Context) -> C
             outcomes = decide(broker.image).outcome
         else:
             outcomes = await broker.mirror.carry_out(decide)
-    settings = settings_in(broker.image, broker)
+    describe = _described_once(settings_in(broker.image, broker))
     results = [
         _refused(name, outcome)
         if isinstance(outcome, KafkaError)
-        else _created(name, outcome, settings)
+        else _created(name, outcome, describe(outcome.configs))
         for name, outcome in outcomes
     ]
     return CreateTopicsResponse(topics=results)
@@ -80,25 +80,46 @@ def _wanted(topic: CreatableTopic, settings: BrokerSettings) -> NewTopic:
     )
 
 
-def _created(name: str, topic: CreatedTopic, settings: BrokerSettings) -> CreatableTopicResult:
-    entries = describe_topic(settings, topic.configs)
+def _described_once(
+    settings: BrokerSettings,
+) -> Callable[[Mapping[str, str]], list[CreatableTopicConfigs]]:
+    """Describes configurations. A thousand topics that are made alike share one description."""
+    known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
+
+    def describe(configs: Mapping[str, str]) -> list[CreatableTopicConfigs]:
+        own = frozenset(configs.items())
+        if own not in known:
+            known[own] = _described(configs, settings)
+        return known[own]
+
+    return describe
+
+
+def _described(configs: Mapping[str, str], settings: BrokerSettings) -> list[CreatableTopicConfigs]:
+    entries = describe_topic(settings, configs)
+    return [
+        CreatableTopicConfigs(
+            name=entry.name,
+            # As it was written, while DescribeConfigs shows what it means.
+            value=configs.get(entry.name, entry.value),
+            read_only=entry.read_only,
+            config_source=entry.source,
+            is_sensitive=entry.is_sensitive,
+        )
+        for entry in sorted(entries, key=lambda entry: entry.name)
+    ]
+
+
+def _created(
+    name: str, topic: CreatedTopic, configs: list[CreatableTopicConfigs]
+) -> CreatableTopicResult:
     return CreatableTopicResult(
         name=name,
         topic_id=topic.topic_id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(
-                name=entry.name,
-                # As it was written, while DescribeConfigs shows what it means.
-                value=topic.configs.get(entry.name, entry.value),
-                read_only=entry.read_only,
-                config_source=entry.source,
-                is_sensitive=entry.is_sensitive,
-            )
-            for entry in sorted(entries, key=lambda entry: entry.name)
-        ],
+        configs=configs,
     )
 
 
