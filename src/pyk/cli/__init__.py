@@ -2,101 +2,27 @@
 
 from __future__ import annotations
 
-import logging
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import click
 
 from pyk import __version__
-
-if TYPE_CHECKING:
-    from pyk.broker import Opened
+from pyk.cli.group import Lazy, Root
 
 
-@click.group()
+@click.group(cls=Root)
 @click.version_option(__version__, prog_name="pyk")
 def main() -> None:
-    """A broker that Apache Kafka clients use as they use Kafka."""
+    """A broker that Apache Kafka clients use as they use Kafka, and a command line for both."""
 
 
-@main.command()
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A server.properties file.",
-)
-@click.option(
-    "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where the logs are kept.  [default: log.dirs, or else ./data]",
-)
-@click.option("--host", help="The name to listen on.  [default: localhost]")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="0 picks a free port and says which.  [default: 9092]",
-)
-@click.option(
-    "-o", "options", multiple=True, metavar="KEY=VALUE", help="Any of Kafka's broker keys."
-)
-def serve(
-    config: Path | None,
-    data_dir: Path | None,
-    host: str | None,
-    port: int | None,
-    options: tuple[str, ...],
-) -> None:
-    """Run a broker until it is interrupted.
-
-    Configuration comes from the file, from KAFKA_* variables and from the options, the later over
-    the earlier.
-    """
-    import trio
-
-    from pyk import broker
-    from pyk.config.properties import parse_properties
-    from pyk.config.settings import BrokerSettings
-    from pyk.config.sources import from_environment, from_options, gather
-    from pyk.disk import DirectoryInUse
-    from pyk.errors import KafkaError
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    try:
-        found = gather(
-            {"log.dirs": "data", "listeners": "PLAINTEXT://localhost:9092"},
-            parse_properties(config.read_text("latin-1")) if config else {},
-            from_environment(os.environ),
-            from_options(options),
-            {"log.dirs": str(data_dir)} if data_dir else {},
-            listener(host, port),
-        )
-        if found.warning:
-            logging.warning(found.warning)
-        settings = BrokerSettings(found.values)
-        trio.run(broker.serve, settings, announce)
-    except (KafkaError, DirectoryInUse) as refused:
-        raise click.ClickException(str(refused)) from refused
-    except OSError as failed:
-        where = found.values["listeners"].replace("PLAINTEXT://", "")
-        raise click.ClickException(f"cannot listen on {where}: {failed}") from failed
-
-
-def listener(host: str | None, port: int | None) -> dict[str, str]:
-    if host is None and port is None:
-        return {}
-    shown = host or "localhost"
-    shown = f"[{shown}]" if ":" in shown else shown
-    return {"listeners": f"PLAINTEXT://{shown}:{9092 if port is None else port}"}
-
-
-def announce(opened: Opened) -> None:
-    shown = [
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in opened.addresses
-    ]
-    for address in shown:
-        click.echo(f"pyk {__version__} listens on {address}")
-    send = 'p.produce("greetings", b"hello"); print(p.flush(5), "left to send")'
-    client = f'p = Producer({{"bootstrap.servers": "{shown[0]}"}})'
-    click.echo(f"To try it:\n  python -c 'from confluent_kafka import Producer; {client}; {send}'")
+assert isinstance(main, Root)
+main.subcommands = {
+    "serve": Lazy("serve", "Run a broker until it is interrupted."),
+    "topic": Lazy("topic", "Create, list, describe, alter, delete and trim topics."),
+    "produce": Lazy("produce", "Send records to a topic."),
+    "consume": Lazy("consume", "Print the records of topics."),
+    "config": Lazy("config", "Get, set, unset and explain configuration."),
+    "cluster": Lazy("cluster", "Describe the cluster and its log directories."),
+    "log": Lazy("log", "Look into data directories and files, offline."),
+    "doctor": Lazy("doctor", "Find out why a broker cannot be reached."),
+    "completion": Lazy("completion", "Print what completes commands in your shell."),
+}

@@ -103,7 +103,7 @@ def describe_configs(
     )
     (result,) = _asked(cluster, resource).ask(request, DescribeConfigsResponse).results
     if result.error_code:
-        raise KafkaError(ErrorCode(result.error_code), result.error_message or None)
+        raise _refused(resource, result.error_code, result.error_message)
     return sorted(result.configs, key=lambda config: config.name)
 
 
@@ -126,7 +126,14 @@ def alter_configs(
     )
     (result,) = _asked(cluster, resource).ask(request, IncrementalAlterConfigsResponse).responses
     if result.error_code:
-        raise KafkaError(ErrorCode(result.error_code), result.error_message or None)
+        raise _refused(resource, result.error_code, result.error_message)
+
+
+def _refused(resource: Resource, number: int, message: str | None) -> KafkaError:
+    code = ErrorCode(number)
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        message = f"there is no {resource}"
+    return KafkaError(code, message or f"{resource}: {code.name}")
 
 
 def _asked(cluster: Cluster, resource: Resource) -> Connection:

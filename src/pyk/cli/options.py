@@ -1,0 +1,112 @@
+"""Options that commands share: which cluster, and with which settings."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+import click
+
+from pyk.client.cluster import Cluster
+from pyk.client.settings import ClientSettings, read_settings
+from pyk.errors import KafkaError
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+BOOTSTRAP_VARIABLE = "PYK_BOOTSTRAP_SERVER"
+COMPLETION_TIMEOUT = 0.5
+
+P = ParamSpec("P")
+
+
+def with_cluster(command: Callable[Concatenate[Cluster, P], None]) -> Callable[..., None]:
+    """Give a command the cluster that its options name. Nothing is connected yet."""
+
+    @with_settings
+    @functools.wraps(command)
+    def wrapped(settings: ClientSettings, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        with Cluster(settings) as cluster:
+            command(cluster, *args, **kwargs)
+
+    return wrapped
+
+
+def with_settings(command: Callable[Concatenate[ClientSettings, P], None]) -> Callable[..., None]:
+    @click.option(
+        "-b",
+        "--bootstrap-server",
+        "bootstrap",
+        envvar=BOOTSTRAP_VARIABLE,
+        default=DEFAULT_BOOTSTRAP,
+        metavar="HOST:PORT,...",
+        help=f"Brokers to begin with.  [default: ${BOOTSTRAP_VARIABLE}, or {DEFAULT_BOOTSTRAP}]",
+    )
+    @click.option(
+        "-X", "pairs", multiple=True, metavar="KEY=VALUE", help="Any of Kafka's client settings."
+    )
+    @click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A properties file with client settings.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        bootstrap, pairs = kwargs.pop("bootstrap"), kwargs.pop("pairs")
+        path = kwargs.pop("command_config")
+        assert isinstance(bootstrap, str)
+        assert isinstance(pairs, tuple)
+        assert path is None or isinstance(path, Path)
+        command(gather_settings(bootstrap, pairs, path), *args, **kwargs)
+
+    return wrapped
+
+
+def gather_settings(bootstrap: str, pairs: Iterable[str], path: Path | None) -> ClientSettings:
+    """The file, and -X over it. What is wrong with either is wrong usage."""
+    properties = {}
+    try:
+        if path is not None:
+            from pyk.config.properties import parse_properties
+
+            properties.update(parse_properties(path.read_text("latin-1")))
+        properties.update(parse_pairs(pairs))
+        return read_settings(bootstrap, properties)
+    except KafkaError as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """`key=value`, each. Raise UsageError."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{pair!r} is not of the form key=value")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The names of topics that begin so, if the broker is quick to say."""
+    bootstrap = ctx.params.get("bootstrap") or os.environ.get(BOOTSTRAP_VARIABLE)
+    try:
+        given = read_settings(bootstrap or DEFAULT_BOOTSTRAP, {})
+        quick = ClientSettings(
+            bootstrap=given.bootstrap,
+            connect_timeout=COMPLETION_TIMEOUT,
+            request_timeout=COMPLETION_TIMEOUT,
+        )
+        with Cluster(quick) as cluster:
+            found = [topic.name or "" for topic in cluster.metadata().topics]
+    except Exception:
+        # There is nobody to tell: the user has not even pressed return yet.
+        return []
+    return sorted(name for name in found if name.startswith(incomplete))
+
+
+def topic_argument(name: str = "topic", *, many: bool = False, required: bool = True) -> Any:
+    return click.argument(
+        name, nargs=-1 if many else 1, required=required, shell_complete=complete_topics
+    )
