@@ -44,8 +44,8 @@ BATCH = (
     Field("producer_id", "whose it is; -1 without idempotence"),
     Field("producer_epoch", "and in which epoch"),
     Field("base_sequence", "the sequence number of the first record"),
-    Field("flags", "transactional, control, append-time, delete-horizon"),
     Field("valid", "whether its CRC is right"),
+    Field("flags", "transactional, control, append-time, delete-horizon"),
 )
 WIDTHS: Final = (11, 11, 6, 10, 8, 24, 11, 12, 11, 14, 13, 5, 5)
 LISTED = (
@@ -261,8 +261,8 @@ def batch_document(batch: Batch) -> dict[str, Any]:
         "producer_id": header.producer_id,
         "producer_epoch": header.producer_epoch,
         "base_sequence": header.base_sequence,
-        "flags": [name for name, is_set in flags.items() if is_set],
         "valid": batch.is_whole,
+        "flags": [name for name, is_set in flags.items() if is_set],
     }
 
 

@@ -23,7 +23,8 @@ from pyk.wire.message import layout
 from pyk.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyk.wire.request import decode_response, encode_request
 
-ANSWER_BYTES_MAX: Final = 512 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Less than what the first bytes of TLS and of HTTP would be as a size."""
 _ANSWER_OBJECTS_MAX: Final = 10_000_000
 """A broker's answers are trusted further than a client's requests are: it lists all its topics."""
 
@@ -78,7 +79,7 @@ class Connection:
         connected = connect(address, connect_timeout)
         connection = cls(address, connected, client_id, timeout)
         try:
-            connection._negotiate()
+            connection._negotiate(connect_timeout)
         except BaseException:
             connection.close()
             raise
@@ -129,14 +130,14 @@ class Connection:
 
     def receive(self, answer: type[Answer], *, extra_wait: float = 0.0) -> Answer:
         """The answer to the earliest request that has none yet."""
-        frame = self._receive_frame(time.monotonic() + self._timeout + extra_wait)
+        frame = self._receive_frame(self._timeout + extra_wait)
         return self._decoded(self._pending.popleft(), frame, answer)
 
-    def _negotiate(self) -> None:
+    def _negotiate(self, timeout: float) -> None:
         asked = ApiVersionsRequest(client_software_name="pyk", client_software_version=__version__)
         version = layout(ApiVersionsRequest).versions.highest
         self.send(asked, version=version)
-        frame = self._receive_frame(time.monotonic() + self._timeout)
+        frame = self._receive_frame(timeout)
         sent = self._pending.popleft()
         # A broker that does not know our version says so in the oldest form, see KIP-511.
         refused = int.from_bytes(frame[4:6], "big", signed=True) == ErrorCode.UNSUPPORTED_VERSION
@@ -170,7 +171,14 @@ class Connection:
         assert isinstance(response, answer), (type(response), answer)
         return response
 
-    def _receive_frame(self, deadline: float) -> bytearray:
+    def _receive_frame(self, timeout: float) -> bytearray:
+        deadline = time.monotonic() + timeout
+        try:
+            return self._receive_frame_by(deadline)
+        except TimeoutError as failed:
+            raise Unreachable(self.address, f"no answer within {timeout:g} s") from failed
+
+    def _receive_frame_by(self, deadline: float) -> bytearray:
         head = self._receive_exactly(4, deadline)
         size = int.from_bytes(head, "big", signed=True)
         if not 0 <= size <= ANSWER_BYTES_MAX:
@@ -189,6 +197,8 @@ class Connection:
             try:
                 self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
                 count = self._socket.recv_into(view[received:])
+            except TimeoutError:
+                raise
             except OSError as failed:
                 raise self._lost(failed) from failed
             if not count:
@@ -198,7 +208,7 @@ class Connection:
 
     def _lost(self, failed: OSError) -> Unreachable:
         if isinstance(failed, TimeoutError):
-            return Unreachable(self.address, f"no answer within {self._timeout:g} s")
+            return Unreachable(self.address, f"it takes nothing more for {self._timeout:g} s")
         return Unreachable(self.address, f"the connection broke: {describe(failed)}")
 
 
