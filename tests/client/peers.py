@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from pyk.client.address import Address
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from pyk.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
+from pyk.wire.request import encode_response
 
 Behaviour = Callable[[socket.socket], None]
 
@@ -59,3 +64,37 @@ def alerts(connection: socket.socket) -> None:
     connection.recv(4096)
     connection.sendall(bytes.fromhex("15030300020246"))
     connection.close()
+
+
+def broker_like(
+    *advertised: tuple[int, str, int], cluster_id: str = "fake", apis: tuple[ApiKey, ...] = ()
+) -> Behaviour:
+    """A broker that knows ApiVersions and Metadata, and hangs up on all but `apis` of them."""
+
+    def behave(connection: socket.socket) -> None:
+        served = (ApiKey.API_VERSIONS, *(apis or (ApiKey.METADATA,)))
+        stream = connection.makefile("rb")
+        while size := stream.read(4):
+            request = stream.read(int.from_bytes(size, "big"))
+            number, version, correlation_id = struct.unpack_from(">hhi", request)
+            key = ApiKey(number)
+            answer: object
+            if key is ApiKey.API_VERSIONS:
+                keys = [ApiVersion(api_key=each, min_version=0, max_version=4) for each in served]
+                answer = ApiVersionsResponse(api_keys=keys)
+            elif key in served and advertised:
+                answer = MetadataResponse(
+                    brokers=[
+                        MetadataResponseBroker(node_id=node_id, host=host, port=port)
+                        for node_id, host, port in advertised
+                    ],
+                    cluster_id=cluster_id,
+                    topics=[],
+                )
+            else:
+                connection.close()
+                return
+            chunks = encode_response(key, version, correlation_id, answer)
+            connection.sendall(b"".join(chunks))  # type: ignore[arg-type]
+
+    return behave
