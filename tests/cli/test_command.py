@@ -57,6 +57,17 @@ def test_wrong_usage_is_one_line_and_2(arguments: tuple[str, ...]) -> None:
     assert "--help." in done.err
 
 
+def test_an_argument_that_is_not_utf8_is_one_line_and_2(broker: str) -> None:
+    done = subprocess.run(
+        [*map(os.fsencode, COMMAND), b"topic", b"create", b"\xff"],
+        capture_output=True,
+        text=True,
+        env=environment(broker),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (2, "pyk: an argument is not UTF-8\n")
+
+
 def test_an_unreachable_broker_is_one_line_and_3() -> None:
     for command in (("topic", "list"), ("consume", "t"), ("cluster", "describe"), ("produce", "t")):
         done = pyk(*command, "-b", "127.0.0.1:1")

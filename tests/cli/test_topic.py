@@ -88,7 +88,8 @@ def test_deleting_by_pattern_needs_a_yes(broker: str) -> None:
     assert "Delete safe-1? Say --yes" in refused.err
     answered = pyk_on_terminal("topic", "delete", "safe-1", bootstrap=broker, typed="n\n")
     assert "Delete safe-1? [y/N]" in answered.out
-    assert answered.code == 130
+    assert answered.code == 1
+    assert "pyk: nothing was deleted" in answered.out
     assert "safe-1" in pyk("topic", "list", bootstrap=broker).out
     answered = pyk_on_terminal("topic", "delete", "safe-1", bootstrap=broker, typed="y\n")
     assert answered.code == 0

@@ -27,14 +27,14 @@ ISOLATION: Final = {
 FIELDS: Final = """\
 topic           its name
 partition       its number
-timestamp_type  CREATE_TIME, or LOG_APPEND_TIME if the broker set it
 offset          of the record in the partition
 timestamp       in milliseconds since 1970
 key             as text; null if there is none
 key_base64      in place of key, if that is not UTF-8
 value           as text; null if there is none, which is a tombstone
 value_base64    in place of value, if that is not UTF-8
-headers         a list of objects with key and value, or value_base64"""
+headers         a list of objects with key and value, or value_base64
+timestamp_type  CREATE_TIME, or LOG_APPEND_TIME if the broker set it"""
 
 
 def explain(ctx: click.Context, _: click.Parameter, value: str) -> str:
@@ -163,12 +163,12 @@ def writer(template: str | None, style: str | None) -> Callable[[Received], None
 
 
 def as_json(received: Received) -> str:
-    document: dict[str, object] = {
+    document = {
         "topic": received.topic,
         "partition": received.partition,
+        **as_document(received.record),
         "timestamp_type": received.timestamp_type.name,
     }
-    document |= as_document(received.record)
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -117,6 +117,8 @@ def _judge(failed: Exception) -> int:
             return complain(REFUSED, f"{_one_line(str(failed))} ({failed.code.name})")
         case ProtocolError():
             return complain(REFUSED, f"what the broker sent cannot be read: {failed}")
+        case UnicodeEncodeError():
+            return complain(USAGE, "an argument is not UTF-8")
         case OSError() if failed.filename is not None:
             return complain(REFUSED, f"{failed.filename}: {failed.strerror}")
     raise failed

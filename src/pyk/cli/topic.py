@@ -128,9 +128,9 @@ def describe(
     under_min_isr: bool,
     format_: Format,
 ) -> None:
-    """Describe topics, or all of them: their summary and partitions, unless told otherwise.
+    """Describe topics, or all of them.
 
-    With one of the filters only partitions that are in such a state are shown, and topics that
+    That is their summary and partitions, unless told otherwise. With one of the filters only partitions that are in such a state are shown, and topics that
     have any.
     """
     is_filtered = under_replicated or unavailable or under_min_isr
@@ -298,7 +298,8 @@ def confirm(question: str, *, yes: bool, is_needed: bool) -> None:
     if yes:
         return
     if sys.stdin.isatty():
-        click.confirm(question, abort=True, err=True)
+        if not click.confirm(question, err=True):
+            raise click.ClickException("nothing was deleted")
     elif is_needed:
         raise click.UsageError(f"{question} Say --yes.")
 
