@@ -38,7 +38,7 @@ def consumed_by_java(side: Side, topic: str, *options: str) -> list[str]:
     found = run_java(
         f"{TOOLS}.consumer.ConsoleConsumer",
         *("--bootstrap-server", side.address, "--topic", topic, "--partition", "0"),
-        *("--offset", "earliest", "--timeout-ms", "8000", *properties, *options),
+        *("--offset", "earliest", "--timeout-ms", "60000", *properties, *options),
     )
     return [line for line in found.splitlines() if "CreateTime" in line]
 

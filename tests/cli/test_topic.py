@@ -54,6 +54,8 @@ def test_health_filters_show_only_what_is_ill(broker: str) -> None:
     assert json.loads(pyk("topic", "describe", *flags, bootstrap=broker).out) == []
     found = pyk("topic", "describe", "--under-min-isr", "--format", "json", bootstrap=broker)
     assert [each["name"] for each in json.loads(found.out)] == ["strict"]
+    summary = pyk("topic", "describe", "-s", "--under-min-isr", bootstrap=broker).lines
+    assert summary[0] == "NAME                strict"
 
 
 def test_a_topic_is_altered(broker: str) -> None:

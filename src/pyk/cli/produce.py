@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
@@ -18,6 +18,7 @@ from pyk.client.cluster import Cluster
 from pyk.client.producing import Acked, Producer
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.compression import Compression
+from pyk.wire.records import Headers
 
 CHUNK_BYTES: Final = 256 * 1024
 PROGRESS_INTERVAL: Final = 0.5
@@ -81,15 +82,20 @@ def produce(
     if template is not None and (delimiter is not None or key_separator is not None):
         raise click.UsageError("-f and -D or -K exclude each other")
     parser = InputParser.compile(template or line_template(delimiter, key_separator))
-    common = tuple(parse_header(os.fsencode(header)) for header in headers)
-    fixed_key = None if key is None else os.fsencode(key)
-    progress = Progress(output)
+    common = Common(
+        topic,
+        None if key is None else os.fsencode(key),
+        tuple(parse_header(os.fsencode(header)) for header in headers),
+        partition,
+        tombstone,
+    )
     known = cluster.topic(topic, may_create=not no_create)
     if partition is not None and partition not in known.partitions:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{topic} has no partition {partition}; it has {len(known.partitions)}",
         )
+    progress = Progress(output)
     producer = Producer(
         cluster,
         acks=ACKS[acks],
@@ -97,32 +103,51 @@ def produce(
         may_create=not no_create,
         on_ack=progress.add,
     )
+    try:
+        send_all(producer, common, parser, files)
+    except BadInput as bad:
+        raise click.ClickException(f"{bad}. What came before it was sent.") from bad
+    finally:
+        progress.close()
 
-    def send(parsed: Parsed) -> None:
+
+class Common(NamedTuple):
+    """What all records have, unless the input says otherwise."""
+
+    topic: str
+    key: bytes | None
+    headers: Headers
+    partition: int | None
+    is_tombstone_if_empty: bool
+
+    def send(self, producer: Producer, parsed: Parsed) -> None:
         producer.send(
-            topic,
-            None if tombstone and not parsed.value else parsed.value,
-            key=fixed_key if parsed.key is None else parsed.key,
-            headers=(*parsed.headers, *common),
-            partition=partition if parsed.partition is None else parsed.partition,
+            self.topic,
+            None if self.is_tombstone_if_empty and not parsed.value else parsed.value,
+            key=self.key if parsed.key is None else parsed.key,
+            headers=(*parsed.headers, *self.headers),
+            partition=self.partition if parsed.partition is None else parsed.partition,
             timestamp=parsed.timestamp,
         )
 
+
+def send_all(
+    producer: Producer, common: Common, parser: InputParser, files: tuple[Path, ...]
+) -> None:
+    """Raise BadInput when everything before it is sent."""
     try:
         for chunk in chunks(files):
             if chunk is None:
                 producer.flush()
                 continue
             for parsed in parser.feed(chunk):
-                send(parsed)
+                common.send(producer, parsed)
         for parsed in parser.close():
-            send(parsed)
-    except BadInput as bad:
+            common.send(producer, parsed)
+    except BadInput:
         producer.flush()
-        progress.close()
-        raise click.ClickException(f"{bad}. What came before it was sent.") from bad
+        raise
     producer.flush()
-    progress.close()
 
 
 def line_template(delimiter: str | None, key_separator: str | None) -> str:

@@ -130,8 +130,8 @@ def describe(
 ) -> None:
     """Describe topics, or all of them.
 
-    That is their summary and partitions, unless told otherwise. With one of the filters only partitions that are in such a state are shown, and topics that
-    have any.
+    That is their summary and partitions, unless told otherwise. With one of the filters only
+    partitions that are in such a state are shown, and topics that have any.
     """
     is_filtered = under_replicated or unavailable or under_min_isr
     if everything:
@@ -142,15 +142,14 @@ def describe(
     for name in names or all_names(cluster):
         found = cluster.topic(name)
         settings = described_configs(cluster, name) if configs or summary or under_min_isr else []
-        shown = described_partitions(cluster, found) if partitions else []
+        shown = described_partitions(cluster, found) if partitions or is_filtered else []
         if is_filtered:
-            minimum = min_isr(settings) if under_min_isr else 0
             shown = [
                 row
                 for row in shown
                 if (under_replicated and count(row, "isr") < count(row, "replicas"))
                 or (unavailable and row["leader"] == -1)
-                or (under_min_isr and count(row, "isr") < minimum)
+                or (under_min_isr and count(row, "isr") < min_isr(settings))
             ]
             if not shown:
                 continue
