@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pyk.cli.diagnosis import Finding, Status, advice_on_name, judge_advertised
+from pyk.cli.diagnosis import Finding, Status, advice_on_name, judge_advertised, judge_connections
 from pyk.client.address import Address
 from pyk.wire.apis import ApiKey
 from tests.cli.commands import pyk
@@ -134,6 +134,15 @@ def test_an_advertised_address_that_leads_to_another_cluster(broker: str) -> Non
 
 def judged(host: str, bootstrap: str) -> list[Finding]:
     return list(judge_advertised("broker 1", Address(host, 9092), (Address(bootstrap, 9092),)))
+
+
+def test_a_name_of_which_only_one_address_answers() -> None:
+    address = Address("localhost", 9092)
+    outcomes = {"::1": "connection refused", "127.0.0.1": None}
+    status, detail, advice = judge_connections(address, outcomes)
+    assert (status, detail) == (Status.WARNING, "::1: connection refused")
+    assert advice is not None
+    assert "use 127.0.0.1, or have the broker listen on all of them" in advice
 
 
 def test_every_address_of_a_host_is_none_to_connect_to() -> None:

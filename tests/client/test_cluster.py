@@ -204,6 +204,8 @@ def test_a_broker_that_is_killed_and_comes_back_has_each_record_once(tmp_path: P
             process.send_signal(signal.SIGKILL)
             process.communicate()
             process = start()
+        # Whatever is asked next is asked over a connection that is gone.
+        assert create_topics(cluster, ["afterwards"]) == {"afterwards": None}
         producer.send("kept", b"3")
         producer.flush()
         assert [r.record.value for r in Reader.of_topic(cluster, "kept")] == [

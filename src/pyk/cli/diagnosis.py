@@ -12,7 +12,7 @@ import ipaddress
 import re
 import socket
 import ssl
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -78,21 +78,9 @@ class Checkup:
             where[0]: _try_to_connect(family, where, self._connect_timeout)
             for family, where in found
         }
-        failures = {host: failed for host, failed in outcomes.items() if failed is not None}
-        if not failures:
-            yield self._ok("connect", f"port {self.address.port} is open")
-            return True
-        detail = ", ".join(f"{host}: {why}" for host, why in failures.items())
-        if len(failures) == len(outcomes):
-            yield self._failed("connect", detail, advice_on_connecting(self.address, detail))
-            return False
-        good = next(host for host in outcomes if host not in failures)
-        advice = (
-            f"{self.address.host} has several addresses, and only some of them answer. Clients "
-            f"that try the first alone fail: use {good}, or have the broker listen on all of them."
-        )
-        yield self._finding("connect", Status.WARNING, detail, advice)
-        return True
+        status, detail, advice = judge_connections(self.address, outcomes)
+        yield self._finding("connect", status, detail, advice)
+        return status is not Status.FAILED
 
     def _converse(self) -> Iterator[Finding]:
         try:
@@ -185,6 +173,24 @@ def diagnose(
         yield from checkup.run()
         if checkup.metadata is not None:
             yield from judge_identity(checkup, known)
+
+
+def judge_connections(
+    address: Address, outcomes: Mapping[str, str | None]
+) -> tuple[Status, str, str | None]:
+    """What it means that these addresses of a host took a connection, or why they did not."""
+    failures = {host: why for host, why in outcomes.items() if why is not None}
+    if not failures:
+        return Status.OK, f"port {address.port} is open", None
+    detail = ", ".join(f"{host}: {why}" for host, why in failures.items())
+    if len(failures) == len(outcomes):
+        return Status.FAILED, detail, advice_on_connecting(address, detail)
+    good = next(host for host in outcomes if host not in failures)
+    advice = (
+        f"{address.host} has several addresses, and only some of them answer. Clients that try the "
+        f"first alone fail: use {good}, or have the broker listen on all of them."
+    )
+    return Status.WARNING, detail, advice
 
 
 def judge_advertised(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from pyk.client.cluster import Cluster
 from pyk.errors import ErrorCode, KafkaError
@@ -39,7 +40,8 @@ def describe_log_dirs(
             for name in names
         ]
     request = DescribeLogDirsRequest(topics=topics)
-    answer = cluster.broker(broker_id).ask(request, DescribeLogDirsResponse)
+    of_broker = partial(cluster.broker, broker_id)
+    answer = cluster.ask(request, DescribeLogDirsResponse, of=of_broker)
     if answer.error_code:
         raise KafkaError(ErrorCode(answer.error_code))
     return answer.results

@@ -104,14 +104,22 @@ class Cluster:
             return self.broker(self._controller_id)
         return self.any_broker()
 
-    def ask(self, request: object, answer: type[Answer]) -> Answer:
-        """Any broker's answer. A connection that has broken meanwhile is made anew, once."""
-        connection = self.any_broker()
+    def ask(
+        self,
+        request: object,
+        answer: type[Answer],
+        *,
+        of: Callable[[], Connection] | None = None,
+    ) -> Answer:
+        """The answer of any broker, or of the one that `of` finds. A connection that has broken
+        meanwhile is made anew, once."""
+        find = of or self.any_broker
+        connection = find()
         try:
             return connection.ask(request, answer)
         except Unreachable:
             self.forget(connection)
-        return self.any_broker().ask(request, answer)
+        return find().ask(request, answer)
 
     def forget(self, connection: Connection) -> None:
         """It is broken."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 from pyk.client.cluster import Cluster
@@ -101,7 +102,8 @@ def describe_configs(
         include_synonyms=is_explained,
         include_documentation=is_explained,
     )
-    (result,) = _asked(cluster, resource).ask(request, DescribeConfigsResponse).results
+    answer = cluster.ask(request, DescribeConfigsResponse, of=partial(_asked, cluster, resource))
+    (result,) = answer.results
     if result.error_code:
         raise _refused(resource, result.error_code, result.error_message)
     return sorted(result.configs, key=lambda config: config.name)
@@ -124,7 +126,9 @@ def alter_configs(
         ],
         validate_only=validate_only,
     )
-    (result,) = _asked(cluster, resource).ask(request, IncrementalAlterConfigsResponse).responses
+    of_resource = partial(_asked, cluster, resource)
+    answer = cluster.ask(request, IncrementalAlterConfigsResponse, of=of_resource)
+    (result,) = answer.responses
     if result.error_code:
         raise _refused(resource, result.error_code, result.error_message)
 

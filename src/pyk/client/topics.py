@@ -66,7 +66,7 @@ def create_topics(
     request = CreateTopicsRequest(
         topics=topics, timeout_ms=_timeout_ms(cluster), validate_only=validate_only
     )
-    answer = cluster.controller().ask(request, CreateTopicsResponse)
+    answer = cluster.ask(request, CreateTopicsResponse, of=cluster.controller)
     found = {each.name: refusal(each.error_code, each.error_message) for each in answer.topics}
     results = {name: found[name] for name in wanted}
     if not validate_only:
@@ -77,14 +77,13 @@ def create_topics(
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, KafkaError | None]:
     """What became of each topic. Those that were deleted are gone for this client's broker, too."""
     wanted = list(names)
-    controller = cluster.controller()
-    by_name = controller.version_of(ApiKey.DELETE_TOPICS) <= _DELETE_BY_NAME_LAST
+    by_name = cluster.controller().version_of(ApiKey.DELETE_TOPICS) <= _DELETE_BY_NAME_LAST
     request = DeleteTopicsRequest(
         topics=[] if by_name else [DeleteTopicState(name=name) for name in wanted],
         topic_names=wanted if by_name else [],
         timeout_ms=_timeout_ms(cluster),
     )
-    answer = controller.ask(request, DeleteTopicsResponse)
+    answer = cluster.ask(request, DeleteTopicsResponse, of=cluster.controller)
     found = {
         each.name or "": refusal(each.error_code, each.error_message) for each in answer.responses
     }
@@ -99,7 +98,8 @@ def create_partitions(cluster: Cluster, topic: str, count: int) -> None:
     request = CreatePartitionsRequest(
         topics=[wanted], timeout_ms=_timeout_ms(cluster), validate_only=False
     )
-    (result,) = cluster.controller().ask(request, CreatePartitionsResponse).results
+    answer = cluster.ask(request, CreatePartitionsResponse, of=cluster.controller)
+    (result,) = answer.results
     if error := refusal(result.error_code, result.error_message):
         raise error
     deadline = time.monotonic() + cluster.settings.patience
