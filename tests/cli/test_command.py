@@ -30,6 +30,13 @@ def test_the_help_of_a_command_begins_as_the_list_of_all_says(command: str) -> N
     assert done.out.startswith(f"Usage: pyk {command}")
 
 
+@pytest.mark.parametrize("command", ["consume", "produce"])
+def test_the_help_of_templates_keeps_its_lines(command: str) -> None:
+    lines = pyk(command, "--help").lines
+    assert any(line.startswith("  Templates  %") for line in lines)
+    assert any(line.endswith(r"\n \r \t \0 \\ \xNN") for line in lines)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

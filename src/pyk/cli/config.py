@@ -70,6 +70,7 @@ _TAGS: Final = re.compile(r"</?[a-zA-Z][^>]*>")
 
 kind_option = click.option("--type", "kind", type=click.Choice(list(KINDS)), help="And --name.")
 name_option = click.option("--name", help="Of the topic, broker or group; none: all brokers.")
+words_argument = click.argument("words", nargs=-1, metavar="RESOURCE [KEY]...")
 
 
 @click.group()
@@ -83,7 +84,7 @@ def config() -> None:
 
 def of_resource(command: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments that say whose configuration, and of which keys."""
-    for decorate in (name_option, kind_option, click.argument("words", nargs=-1)):
+    for decorate in (name_option, kind_option, words_argument):
         command = decorate(command)
     return command
 

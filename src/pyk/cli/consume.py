@@ -92,7 +92,7 @@ def consume(
     isolation: str,
     style: str | None,
 ) -> None:
-    r"""Print the records of topics, and go on until interrupted, unless told where to stop.
+    """Print the records of topics, and go on until interrupted, unless told where to stop.
 
     \b
     Offsets    start end 47 +2 (after the start) -3 (before the end)
@@ -102,7 +102,7 @@ def consume(
                and to end with also 1h (after the first) and end
     Templates  %t topic %p partition %o offset %k key %v value %h headers
                %T timestamp %K %V sizes, -1 for null %% percent
-               \n \r \t \0 \\ \xNN
+               \\n \\r \\t \\0 \\\\ \\xNN
 
     Of several partitions records come in the order in which they arrive; of one, in that of their
     offsets.

@@ -69,14 +69,14 @@ def produce(
     output: str | None,
     no_create: bool,
 ) -> None:
-    r"""Send each line of the input as a record.
+    """Send each line of the input as a record.
 
     \b
     Templates  %k key %v value %h headers (k=v,k2=v2) %T timestamp %p partition
                %K %V the size of a key or value that comes later, -1 for null
-               %% percent \n \r \t \0 \\ \xNN
+               %% percent \\n \\r \\t \\0 \\\\ \\xNN
 
-    A field ends where the text after it begins, so -f '%k:%v\n' is -K :. Keys go to the partition
+    A field ends where the text after it begins, so -f '%k:%v\\n' is -K :. Keys go to the partition
     that Java's client would choose.
     """
     if template is not None and (delimiter is not None or key_separator is not None):
