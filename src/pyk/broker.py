@@ -11,7 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
@@ -46,9 +46,10 @@ from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
 from pyk.server.listeners import Address, Server, open_server
 from pyk.telemetry.figures import Figures
-from pyk.telemetry.http import open_http
+from pyk.telemetry.http import CannotListen, open_http
 from pyk.telemetry.loop import measure_delay
 from pyk.telemetry.pages import Status
+from pyk.telemetry.systemd import notify
 from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -92,6 +93,14 @@ class Broker(NamedTuple):
         return self.server.addresses
 
 
+class HttpWish(NamedTuple):
+    """Where metrics are to be shown: at the port, or else at the usual one if that is free."""
+
+    host: str
+    port: int | None
+    usual_port: int
+
+
 class Opened(NamedTuple):
     """Where a broker listens."""
 
@@ -102,18 +111,17 @@ class Opened(NamedTuple):
 async def serve(
     settings: BrokerSettings,
     announce: Callable[[Opened], None],
-    http: tuple[str, int] | None = None,
+    http: HttpWish | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open; `http` is
-    where metrics are shown.
+    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open.
 
-    Raise DirectoryInUse, DamagedStore, DamagedCheckpoint or OSError.
+    Raise DirectoryInUse, DamagedStore, DamagedCheckpoint, CannotListen or OSError.
     """
     status = Status()
     with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         try:
             async with (
-                _open_pages(http, status) as page,
+                open_pages(http, status) as page,
                 open_broker(settings) as broker,
                 observed(broker) as status.figures,
             ):
@@ -122,18 +130,27 @@ async def serve(
                 async for _ in signals:
                     break
                 status.is_stopping = True
+                notify("STOPPING=1")
         except BaseExceptionGroup as group:
             raise _only_one(group) from None
 
 
 @asynccontextmanager
-async def _open_pages(
-    http: tuple[str, int] | None, status: Status
+async def open_pages(
+    wish: HttpWish | None, status: Status
 ) -> AsyncIterator[tuple[str, int] | None]:
-    if http is None:
+    if wish is None:
         yield None
         return
-    async with open_http(*http, status.pages) as address:
+    async with AsyncExitStack() as stack:
+        port = wish.usual_port if wish.port is None else wish.port
+        try:
+            address = await stack.enter_async_context(open_http(wish.host, port, status.pages))
+        except CannotListen:
+            if wish.port is not None:
+                raise
+            # Nobody asked for this one, and another broker on the machine may have it.
+            address = await stack.enter_async_context(open_http(wish.host, 0, status.pages))
         yield address
 
 

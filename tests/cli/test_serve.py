@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import struct
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from kio.schema.api_versions.v3.response import ApiVersionsResponse
@@ -74,3 +76,53 @@ def test_keys_that_do_nothing_are_named_in_one_warning(tmp_path: Path) -> None:
     assert done.stderr.count("WARNING") == 1
     assert "unknown: no.such.key; without effect in pyk: num.io.threads" in done.stderr
     assert "log.segment.bytes" in done.stderr.splitlines()[-1]
+
+
+def test_it_shows_metrics_and_whether_it_is_ready(tmp_path: Path) -> None:
+    with running(tmp_path, "--http-port", "0") as broker:
+        assert broker.process.stdout is not None
+        said = broker.process.stdout.readline()
+        assert said.startswith("Metrics are at http://")
+        url = said.split()[-1]
+        with urlopen(url.replace("/metrics", "/ready"), timeout=10) as answer:
+            assert (answer.status, answer.read()) == (200, b"ready\n")
+        with urlopen(url, timeout=10) as answer:
+            assert b'pyk_connections{listener="PLAINTEXT"} 0\n' in answer.read()
+
+
+def test_a_port_for_metrics_that_was_asked_for_and_is_taken_is_a_clear_error(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "pyk", "serve", "--port", "0", "--data-dir", str(tmp_path)]
+        command += ["--http-host", "127.0.0.1", "--http-port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port} for HTTP" in done.stderr
+    assert "--no-http" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_its_log_can_be_lines_of_json(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pyk", "serve", "--port", "0", "--data-dir", str(tmp_path)]
+    command += ["--log-format", "json", "-o", "no.such.key=1", "-o", "log.segment.bytes=x"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    line = json.loads(done.stderr.splitlines()[0])
+    assert (line["level"], line["message"]) == (
+        "WARNING",
+        "Configuration that does nothing (unknown: no.such.key).",
+    )
+
+
+def test_systemd_hears_that_it_is_ready_and_that_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(20)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        with served(tmp_path / "data") as (process, _):
+            assert systemd.recv(100) == b"READY=1"
+            process.send_signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"

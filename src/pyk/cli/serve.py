@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,8 @@ from pyk import __version__
 
 if TYPE_CHECKING:
     from pyk.broker import Opened
+
+HTTP_PORT: Final = 9644
 
 
 @click.command()
@@ -34,12 +36,45 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "options", multiple=True, metavar="KEY=VALUE", help="Any of Kafka's broker keys."
 )
+@click.option(
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    envvar="PYK_HTTP_PORT",
+    help="Where /metrics, /live and /ready are.  [default: 9644, or a free one if that is taken]",
+)
+@click.option(
+    "--http-host",
+    default="localhost",
+    envvar="PYK_HTTP_HOST",
+    show_default=True,
+    help="Anyone who reaches it sees the names of topics.",
+)
+@click.option("--no-http", is_flag=True, help="Serve no metrics.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="PYK_LOG_FORMAT",
+    show_default=True,
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    envvar="PYK_LOG_LEVEL",
+    show_default=True,
+)
 def serve(
     config: Path | None,
     data_dir: Path | None,
     host: str | None,
     port: int | None,
     options: tuple[str, ...],
+    http_port: int | None,
+    http_host: str,
+    no_http: bool,
+    log_format: str,
+    log_level: str,
 ) -> None:
     """Run a broker until it is interrupted.
 
@@ -54,8 +89,10 @@ def serve(
     from pyk.config.sources import gather
     from pyk.disk import DirectoryInUse
     from pyk.errors import KafkaError
+    from pyk.telemetry.http import CannotListen
+    from pyk.telemetry.logs import configure
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure(log_format, log_level)
     try:
         found = gather(
             *(place.values for place in places(config, options)),
@@ -65,9 +102,13 @@ def serve(
         if found.warning:
             logging.warning(found.warning)
         settings = BrokerSettings(found.values)
-        trio.run(broker.serve, settings, announce)
+        http = None if no_http else broker.HttpWish(http_host, http_port, HTTP_PORT)
+        trio.run(broker.serve, settings, announce, http)
     except (KafkaError, DirectoryInUse) as refused:
         raise click.ClickException(str(refused)) from refused
+    except CannotListen as failed:
+        message = f"{failed}; choose another --http-port, or --no-http"
+        raise click.ClickException(message) from failed
     except OSError as failed:
         where = found.values["listeners"].replace("PLAINTEXT://", "")
         raise click.ClickException(f"cannot listen on {where}: {failed}") from failed
@@ -82,12 +123,19 @@ def listener(host: str | None, port: int | None) -> dict[str, str]:
 
 
 def announce(opened: Opened) -> None:
-    shown = [
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in opened.addresses
-    ]
+    from pyk.telemetry.systemd import notify
+
+    notify("READY=1")
+    shown = [_joined(*address) for address in opened.addresses]
     for address in shown:
         click.echo(f"pyk {__version__} listens on {address}")
+    if opened.http is not None:
+        click.echo(f"Metrics are at http://{_joined(*opened.http)}/metrics")
     where = "" if shown[0] == "localhost:9092" else f" -b {shown[0]}"
     click.echo("To try it, in another terminal:")
     click.echo(f"  echo hello | pyk produce greetings{where}")
     click.echo(f"  pyk consume greetings{where}")
+
+
+def _joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

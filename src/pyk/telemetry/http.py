@@ -24,6 +24,10 @@ RECEIVE_BYTES: Final = 16 * 1024
 PLAIN: Final = "text/plain; charset=utf-8"
 
 
+class CannotListen(Exception):
+    """The port for pages cannot be had."""
+
+
 class Page(NamedTuple):
     text: str
     status: int = 200
@@ -36,8 +40,11 @@ Pages = Mapping[str, Callable[[], Page]]
 @asynccontextmanager
 async def open_http(host: str, port: int, pages: Pages) -> AsyncIterator[tuple[str, int]]:
     """Serve pages while the block runs; the address is the first of those that are open. Raise
-    OSError."""
-    listeners = await trio.open_tcp_listeners(port, host=host)
+    CannotListen."""
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host)
+    except OSError as failed:
+        raise CannotListen(f"cannot listen on {host}:{port} for HTTP: {failed}") from failed
     limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
     async with trio.open_nursery() as nursery:
         serve = partial(trio.serve_listeners, partial(_serve, pages, limiter), listeners)
