@@ -51,6 +51,7 @@ manifests: $(STAMP)  ## Judge what is under deploy/: Docker, compose, Kubernetes
 
 docs: $(STAMP)  ## Write the pages that come from the code
 	$(BIN)/python -m pyk.handlers.compatibility > docs/compatibility.md
+	$(BIN)/python -m pyk.config.reference > docs/configuration.md
 
 bench: $(STAMP)  ## Measure against the alternatives, in one run
 	$(BIN)/python -m bench $(ARGS)

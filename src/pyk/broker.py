@@ -40,7 +40,7 @@ from pyk.offload import Elsewhere, in_thread
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.replicas import Replicas
-from pyk.replication.upkeep import Upkeep
+from pyk.replication.upkeep import Care, Upkeep
 from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
@@ -180,8 +180,8 @@ async def open_broker(
     settings: BrokerSettings, world: World | None = None
 ) -> AsyncIterator[Broker]:
     """Serve while the block runs."""
-    config, world = settings.config, world or World()
-    disk, path = world.disk, Path(config.data_directories[0])
+    world = world or World()
+    disk, path = world.disk, data_directory_of(settings)
     with _open_directory(disk, path) as directory:
         async with (
             open_embedded(disk, path / METADATA, world.offload) as store,
@@ -190,15 +190,20 @@ async def open_broker(
         ):
             await _register(mirror, settings)
             context = _assemble(settings, mirror, directory, world)
-            retention_seconds = config.log_retention_check_interval_ms / 1000
-            upkeep = Upkeep(disk, directory, world.now_ms, retention_seconds, world.offload)
+            upkeep = Upkeep(
+                disk,
+                directory,
+                world.now_ms,
+                lambda: Care.of(context.settings.config),
+                world.offload,
+            )
             nursery.start_soon(context.flusher.run)
-            nursery.start_soon(_follow, context)
             nursery.start_soon(upkeep.run)
             dispatcher = Dispatcher(world.endpoints, context)
             async with open_server(
                 listeners_of(settings), dispatcher, limits=_limits(settings), grace=world.grace
             ) as server:
+                nursery.start_soon(_follow, context, server)
                 yield Broker(context, server, dispatcher)
             nursery.cancel_scope.cancel()
 
@@ -251,8 +256,8 @@ def _assemble(
     return broker
 
 
-async def _follow(broker: Context) -> None:
-    """Let settings and partitions follow the image."""
+async def _follow(broker: Context, server: Server) -> None:
+    """Let settings, limits and partitions follow the image."""
     revision = 0
     strays = broker.replicas.strays(broker.image)
     if strays:
@@ -261,8 +266,22 @@ async def _follow(broker: Context) -> None:
     while True:
         image = await broker.mirror.reach(revision + 1)
         revision = image.revision
-        broker.settings = settings_in(image, broker)
+        settings = settings_in(image, broker)
+        if settings is not broker.settings:
+            broker.settings = settings
+            server.limit(_limits(settings))
         broker.replicas.on_image(image)
+
+
+def data_directory_of(settings: BrokerSettings) -> Path:
+    """Where the logs are. Raise KafkaError."""
+    paths = settings.config.data_directories
+    if len(paths) > 1:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"log.dirs: {','.join(paths)}: pyk keeps all logs in one directory",
+        )
+    return Path(paths[0])
 
 
 def listeners_of(settings: BrokerSettings) -> list[Listener]:

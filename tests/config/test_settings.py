@@ -199,3 +199,17 @@ def test_the_strongest_layer_that_has_a_key_decides(
         layers = (per_broker, cluster_wide, static, {name: str(key.default)})
         wanted: Value = int(next(layer[name] for layer in layers if name in layer))
         assert getattr(settings.config, key.attribute) == wanted
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "that clients can connect to"),
+        ({"advertised.listeners": "PLAINTEXT://[::]:9092"}, "that clients can connect to"),
+        ({"advertised.listeners": "SSL://here:9092"}, "no listener is SSL"),
+        ({"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}, "a name of its own"),
+    ],
+)
+def test_listeners_that_nobody_could_use_are_refused(values: dict[str, str], reason: str) -> None:
+    with pytest.raises(KafkaError, match=reason):
+        BrokerSettings(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from pyk.config.coordination import CoordinationConfig
@@ -34,7 +34,35 @@ class BrokerConfig(
         return self.log_dirs or self.log_dir
 
 
-BROKER_KEYS: Final[Mapping[str, Key]] = keys_of(fields(BrokerConfig))
+_NOT_YET: Final = (
+    "auto.leader.",
+    "broker.heartbeat.",
+    "broker.session.",
+    "controlled.shutdown.",
+    "group.",
+    "inter.broker.listener.name",
+    "leader.imbalance.",
+    "log.flush.offset.",
+    "log.flush.start.",
+    "log.local.",
+    "num.replica.",
+    "offset.",
+    "offsets.",
+    "quota.",
+    "replica.fetch.",
+    "replica.lag.",
+    "replica.socket.",
+    "request.timeout.",
+    "transaction",
+    "unclean.leader.",
+)
+"""How the names begin that will have an effect when pyk has groups, transactions, quotas, other
+brokers and tiers."""
+
+BROKER_KEYS: Final[Mapping[str, Key]] = {
+    name: replace(key, honoured=False) if name.startswith(_NOT_YET) else key
+    for name, key in keys_of(fields(BrokerConfig)).items()
+}
 
 RATE_KEYS: Final[Mapping[str, Key]] = {
     name: Key(

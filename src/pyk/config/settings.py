@@ -8,7 +8,7 @@ to, typed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, TypeVar
 
@@ -21,6 +21,8 @@ from pyk.config.values import Value, invalid
 
 MILLISECONDS: Final = {"hours": 3_600_000, "minutes": 60_000}
 FOR_EVER: Final = -1
+NOWHERE: Final = ("0.0.0.0", "::")
+"""Where one can listen but not connect to."""
 
 Config = TypeVar("Config")
 
@@ -135,11 +137,24 @@ def _check_listeners(config: BrokerConfig) -> None:
     protocols = parse_protocol_map(
         "listener.security.protocol.map", config.listener_security_protocol_map
     )
-    for key, texts in (
-        ("listeners", config.listeners),
-        ("advertised.listeners", config.advertised_listeners or ()),
-    ):
-        for text in texts:
-            if parse_listener(key, text).name not in protocols:
-                reason = "listener.security.protocol.map does not have its name"
-                raise invalid(key, text, reason)
+    names = _listener_names("listeners", config.listeners, protocols)
+    advertised = config.advertised_listeners or ()
+    for name in _listener_names("advertised.listeners", advertised, protocols):
+        if name not in names:
+            raise invalid("advertised.listeners", ",".join(advertised), f"no listener is {name}")
+    for text in advertised:
+        if parse_listener("advertised.listeners", text).host in NOWHERE:
+            reason = "it must be an address that clients can connect to"
+            raise invalid("advertised.listeners", text, reason)
+
+
+def _listener_names(key: str, texts: Sequence[str], protocols: Mapping[str, str]) -> list[str]:
+    names: list[str] = []
+    for text in texts:
+        name = parse_listener(key, text).name
+        if name not in protocols:
+            raise invalid(key, text, "listener.security.protocol.map does not have its name")
+        if name in names:
+            raise invalid(key, ",".join(texts), f"each listener has a name of its own, not {name}")
+        names.append(name)
+    return names

@@ -158,6 +158,7 @@ class StorageConfig:
         128 * 1024**2,
         "The memory for the keys of the logs being compacted.",
         update=CLUSTER_WIDE,
+        honoured=False,
     )
     log_cleaner_io_buffer_size: int = int32(
         512 * 1024,

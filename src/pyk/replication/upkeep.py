@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import NamedTuple, Self
 
 import trio
 
+from pyk.config.broker import BrokerConfig
 from pyk.disk import Disk
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
@@ -15,10 +17,27 @@ from pyk.log.segments import CorruptLog
 from pyk.offload import Elsewhere, in_thread
 from pyk.wire.compression import CorruptBatch
 
-CHECKPOINT_SECONDS = 5.0
-COMPACTION_SECONDS = 15.0
-
 logger = logging.getLogger(__name__)
+
+
+class Care(NamedTuple):
+    """How often what is done, by the broker's configuration. The defaults are Kafka's."""
+
+    checkpoint_seconds: float = 5.0
+    retention_seconds: float = 300.0
+    compaction_seconds: float = 15.0
+    compacts: bool = True
+    producer_expiration_ms: int = 86_400_000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        return cls(
+            checkpoint_seconds=config.replica_high_watermark_checkpoint_interval_ms / 1000,
+            retention_seconds=config.log_retention_check_interval_ms / 1000,
+            compaction_seconds=config.log_cleaner_backoff_ms / 1000,
+            compacts=config.log_cleaner_enable,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+        )
 
 
 class Upkeep:
@@ -29,25 +48,29 @@ class Upkeep:
         disk: Disk,
         directory: DataDirectory,
         now_ms: Callable[[], int],
-        retention_seconds: float,
+        care: Callable[[], Care],
         offload: Elsewhere = in_thread,
     ) -> None:
+        """`care` is asked each time: the configuration may have changed."""
         self._disk = disk
         self._directory = directory
         self._now_ms = now_ms
-        self._retention_seconds = retention_seconds
+        self._care = care
         self._offload = offload
 
     async def run(self) -> None:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._every, CHECKPOINT_SECONDS, self._checkpoint)
-            nursery.start_soon(self._every, self._retention_seconds, self._retire_all)
-            nursery.start_soon(self._compact_forever)
+            start = nursery.start_soon
+            start(self._every, lambda: self._care().checkpoint_seconds, self._checkpoint)
+            start(self._every, lambda: self._care().retention_seconds, self._retire_all)
+            start(self._every, lambda: self._care().compaction_seconds, self._compact_all)
 
-    async def _every(self, seconds: float, run: Callable[[], Awaitable[None]]) -> None:
+    async def _every(
+        self, seconds: Callable[[], float], run: Callable[[], Awaitable[None]]
+    ) -> None:
         while True:
-            await trio.sleep(seconds)
+            await trio.sleep(seconds())
             try:
                 await run()
             except (OSError, CorruptLog) as failed:
@@ -60,18 +83,17 @@ class Upkeep:
             self._directory.end_checkpoint(checkpoint)
 
     async def _retire_all(self) -> None:
-        now_ms = self._now_ms()
+        now_ms, expiration_ms = self._now_ms(), self._care().producer_expiration_ms
         for log in self._logs():
             log.retire(now_ms)
+            log.producers.expiration_ms = expiration_ms
             log.producers.expire(now_ms)
             await trio.lowlevel.checkpoint()
         self._directory.sweep(now_ms)
 
-    async def _compact_forever(self) -> None:
-        while True:
-            await trio.sleep(COMPACTION_SECONDS)
-            for log in self._logs():
-                await self._compact(log)
+    async def _compact_all(self) -> None:
+        for log in self._logs() if self._care().compacts else ():
+            await self._compact(log)
 
     async def _compact(self, log: Log) -> None:
         compaction = log.begin_compaction(self._now_ms())

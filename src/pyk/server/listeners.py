@@ -73,6 +73,10 @@ class Server:
         self._gone = trio.lowlevel.ParkingLot()
         self._has_failed = False
 
+    def limit(self, limits: Limits) -> None:
+        """Other limits, for connections to come. Those that are open stay."""
+        self._shared.limits = limits
+
     async def accept(self) -> None:
         """Accept connections until drained."""
         with self._accepting:
