@@ -1,0 +1,316 @@
+"""Failures on demand: what a test wants to go wrong with its broker.
+
+    with broker.faults.on("Produce", topic="orders", times=2).refuse("NOT_ENOUGH_REPLICAS"):
+        ...
+
+Several faults at once are around each other, the latest outermost. The broker's own helpers, such
+as `broker.produce`, meet those of the disk only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from inspect import isawaitable
+from typing import Any, Final, TypeAlias
+
+import trio
+
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.table import ENDPOINTS, Endpoint
+from pyk.server.listeners import Server
+from pyk.server.outbox import HungUp
+from pyk.testing import misbehaviour
+from pyk.testing.disk import DiskFault, ScratchDisk
+from pyk.testing.fault import Fault
+from pyk.testing.misbehaviour import Behaviour, Handle, Later, Outcome
+from pyk.testing.requests import Request, Requests, api_name, to_api_key
+from pyk.testing.scope import Scope
+from pyk.wire.apis import ApiKey
+
+Soon: TypeAlias = Callable[[Callable[[], object]], None]
+"""Have something called in the broker's loop."""
+
+EXPECTED: Final = (KafkaError, ProtocolError, HungUp)
+"""What handlers raise when all is well with them."""
+
+
+class RequestFault(Fault):
+    """Of the requests in a scope, all or the next ones."""
+
+    def __init__(
+        self, what: str, scope: Scope, times: int | None, lift: Callable[[Fault], None]
+    ) -> None:
+        super().__init__(f"{what} for {scope}", lambda: lift(self))
+        self.scope = scope
+        self.behave: Callable[[ApiKey], Behaviour] = lambda key: misbehaviour.drop_request
+        self._left = times
+
+    @property
+    def is_over(self) -> bool:
+        return self._left == 0
+
+    def hit(self) -> None:
+        if self._left is not None:
+            self._left -= 1
+        super().hit()
+
+
+class Hold(RequestFault):
+    """Answers wait until they are released."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        times: int | None,
+        lift: Callable[[Fault], None],
+        soon: Soon,
+    ) -> None:
+        super().__init__("hold", scope, times, lift)
+        self._soon = soon
+        self._lock = threading.Lock()
+        self._held: list[trio.Event] = []
+
+    async def wait_for_release(self) -> None:
+        released = trio.Event()
+        with self._lock:
+            if self.is_lifted:
+                return
+            self._held.append(released)
+        await released.wait()
+
+    def release(self) -> None:
+        """Let the answers go that are held now."""
+        with self._lock:
+            held, self._held = self._held, []
+        for released in held:
+            self._soon(released.set)
+
+    def lift(self) -> None:
+        with self._lock:
+            super().lift()
+        self.release()
+
+
+class Target:
+    """The requests that a fault is to be about."""
+
+    def __init__(self, faults: Faults, scope: Scope, times: int | None) -> None:
+        self._faults = faults
+        self._scope = scope
+        self._times = times
+
+    def refuse(self, error: ErrorCode | str | int, message: str | None = None) -> Fault:
+        """Answer with an error, and do nothing. Where an API answers for each partition by itself,
+        those in the scope are refused and the others handled."""
+        code = _error_code(error)
+        refusal = KafkaError(code, message or "refused by a test")
+        covers = self._scope.covers_partition
+        return self._add(
+            f"refuse with {code.name}", lambda key: misbehaviour.refusing(key, refusal, covers)
+        )
+
+    def delay(self, seconds: float) -> Fault:
+        """Handle requests, and answer so much later on the broker's clock."""
+        return self._always(f"delay by {seconds} s", misbehaviour.late(partial(_sleep, seconds)))
+
+    def hold(self) -> Hold:
+        """Handle requests, and answer when this is released or lifted."""
+        fault = Hold(self._scope, self._times, self._faults.remove, self._faults.call_soon)
+        behaviour = misbehaviour.late(fault.wait_for_release)
+        fault.behave = lambda key: behaviour
+        self._faults.add(fault)
+        return fault
+
+    def cut_before(self) -> Fault:
+        """Close the connection, and do not handle the request."""
+        return self._always("cut before", misbehaviour.cut_before)
+
+    def cut_after(self) -> Fault:
+        """Handle the request, and close the connection instead of an answer: it is done, and the
+        client does not know."""
+        return self._always("cut after", misbehaviour.cut_after)
+
+    def drop_request(self) -> Fault:
+        """Neither handle nor answer. The connection stays, and the client waits."""
+        return self._always("drop the request", misbehaviour.drop_request)
+
+    def drop_answer(self) -> Fault:
+        """Handle the request, and never answer. The connection stays, and the client waits."""
+        return self._always("drop the answer", misbehaviour.drop_answer)
+
+    def _always(self, what: str, behaviour: Behaviour) -> Fault:
+        return self._add(what, lambda key: behaviour)
+
+    def _add(self, what: str, behave: Callable[[ApiKey], Behaviour]) -> Fault:
+        fault = RequestFault(what, self._scope, self._times, self._faults.remove)
+        fault.behave = behave
+        self._faults.add(fault)
+        return fault
+
+
+class Faults:
+    def __init__(self, disk: ScratchDisk, requests: Requests) -> None:
+        self._disk = disk
+        self._requests = requests
+        self._lock = threading.Lock()
+        self._faults: tuple[Fault, ...] = ()
+        self._of_requests: tuple[RequestFault, ...] = ()
+        self._of_connections: tuple[Fault, ...] = ()
+        self._frozen_by: Fault | None = None
+        self._soon: Soon | None = None
+        self._may_freeze = True
+        self.bugs: list[Exception] = []
+        """What handlers raised and should not have."""
+
+    def on(
+        self,
+        *apis: ApiKey | str,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        times: int | None = None,
+    ) -> Target:
+        """Requests of these APIs, by Kafka's names, or of all; about a topic or a partition; of a
+        client; all that come, or the next `times`."""
+        keys = frozenset(map(to_api_key, apis))
+        missing = keys - ENDPOINTS.keys()
+        if missing:
+            raise ValueError(f"pyk does not serve {', '.join(sorted(map(api_name, missing)))}")
+        scope = Scope(apis=keys or None, topic=topic, partition=partition, client_id=client_id)
+        return Target(self, scope, times)
+
+    def refuse_connections(self) -> Fault:
+        """Close new connections as soon as they are made. Those that are there go on."""
+        fault = Fault("refuse connections", lambda: self.remove(fault))
+        self._of_connections += (fault,)
+        return self._note(fault)
+
+    def freeze(self) -> Fault:
+        """Stop everything, as SIGSTOP would. The system still takes connections and bytes."""
+        if self._soon is None or not self._may_freeze or self._frozen_by is not None:
+            raise RuntimeError("only a broker can be frozen that runs, not in the test's own loop")
+        frozen, thaw = threading.Event(), threading.Event()
+        fault = self._frozen_by = Fault("freeze", thaw.set)
+
+        def stand_still() -> None:
+            fault.hit()
+            frozen.set()
+            thaw.wait()
+            self._frozen_by = None
+
+        self._soon(stand_still)
+        frozen.wait()
+        return self._note(fault)
+
+    def fill_disk(self, topic: str | None = None) -> Fault:
+        """No space is left: for anything, or for what belongs to a topic."""
+        fault = DiskFault("full disk", lambda: self.remove(fault))
+        fault.topic = topic
+        self._disk.full += (fault,)
+        return self._note(fault)
+
+    def fail_sync(self, topic: str | None = None) -> Fault:
+        """The disk does not take what is to be durable. When the broker next syncs it dies of it,
+        as it should: `wait` for the hit, lift the fault, and `restart`."""
+        fault = DiskFault("failing sync", lambda: self.remove(fault))
+        fault.topic = topic
+        self._disk.failing += (fault,)
+        return self._note(fault)
+
+    def lift_all(self) -> None:
+        for fault in self._faults:
+            fault.lift()
+
+    # For the broker and its faults
+
+    def endpoints(self) -> Mapping[ApiKey, Endpoint]:
+        """The broker's, with these faults and the record of requests in front of them."""
+        return {
+            key: replace(endpoint, handle=partial(self._handle, key, endpoint.handle))
+            for key, endpoint in ENDPOINTS.items()
+        }
+
+    def attach(self, server: Server, soon: Soon, *, may_freeze: bool) -> None:
+        """The broker runs."""
+        self._soon, self._may_freeze = soon, may_freeze
+        server.admits = self._admits
+
+    def detach(self) -> None:
+        """It does not any more."""
+        self._soon = None
+
+    def thaw(self) -> None:
+        """One that is frozen can be killed, too."""
+        if self._frozen_by is not None:
+            self._frozen_by.lift()
+
+    def call_soon(self, run: Callable[[], object]) -> None:
+        """In the broker's loop, if it has one."""
+        if self._soon is not None:
+            self._soon(run)
+
+    def add(self, fault: RequestFault) -> None:
+        with self._lock:
+            self._of_requests += (fault,)
+        self._note(fault)
+
+    def remove(self, fault: Fault) -> None:
+        disk = self._disk
+        with self._lock:
+            self._faults = tuple(each for each in self._faults if each is not fault)
+            self._of_requests = tuple(each for each in self._of_requests if each is not fault)
+            self._of_connections = tuple(each for each in self._of_connections if each is not fault)
+            disk.full = tuple(each for each in disk.full if each is not fault)
+            disk.failing = tuple(each for each in disk.failing if each is not fault)
+
+    def _note(self, fault: Fault) -> Fault:
+        with self._lock:
+            self._faults += (fault,)
+        return fault
+
+    def _admits(self, host: str) -> bool:
+        for fault in self._of_connections:
+            fault.hit()
+        return not self._of_connections
+
+    def _handle(
+        self, key: ApiKey, handle: Handle, request: Any, call: Call, broker: Context
+    ) -> Outcome:
+        self._requests.add(Request(api_name(key), call.version, call.client_id))
+        for fault in self._of_requests:
+            if not fault.is_over and fault.scope.covers(key, request, call, broker):
+                fault.hit()
+                handle = partial(fault.behave(key), handle)
+        try:
+            response = handle(request, call, broker)
+        except EXPECTED:
+            raise
+        except Exception as bug:
+            self.bugs.append(bug)
+            raise
+        return Later(self._watched(response), response) if isawaitable(response) else response
+
+    async def _watched(self, response: Outcome) -> Any:
+        try:
+            return await response
+        except EXPECTED:
+            raise
+        except Exception as bug:
+            self.bugs.append(bug)
+            raise
+
+
+async def _sleep(seconds: float) -> None:
+    await trio.sleep(seconds)
+
+
+def _error_code(error: ErrorCode | str | int) -> ErrorCode:
+    try:
+        return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
+    except (KeyError, ValueError):
+        raise ValueError(f"Kafka has no error {error!r}") from None

@@ -1,0 +1,108 @@
+"""What tests do with a broker that is in the same process, in the broker's own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+
+from pyk.disk import File
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import create_topics
+from pyk.handlers.call import Call, Peer
+from pyk.handlers.context import Context
+from pyk.replication.partition import ACKS_ALL, Isolation, Partition, Waiter
+from pyk.testing.record import Record, Value, from_batches, placed, to_batch, to_record
+from pyk.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+TIMEOUT_MS = 30_000
+READ_BYTES = 16 * 1024**2
+CALL = Call(
+    7,
+    "pyk.testing",
+    Peer(
+        connection_id="inside",
+        listener="PLAINTEXT",
+        host="127.0.0.1",
+        port=0,
+        reached_host="127.0.0.1",
+        reached_port=0,
+    ),
+)
+
+
+def creation(name: str, partitions: int, configs: Mapping[str, str]) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
+
+
+async def create_topic(
+    broker: Context, name: str, partitions: int, configs: Mapping[str, str]
+) -> None:
+    """Raise KafkaError."""
+    response = await create_topics.handle(creation(name, partitions, configs), CALL, broker)
+    (made,) = response.topics
+    if made.error_code:
+        raise KafkaError(ErrorCode(made.error_code), made.error_message)
+
+
+async def produce(
+    broker: Context, topic: str, values: tuple[Value | Record, ...], partition: int | None
+) -> list[Record]:
+    """Append all, those for one partition that follow each other in one batch. A topic that is not
+    there is made. Raise KafkaError."""
+    if topic not in broker.image.topics:
+        await create_topic(broker, topic, 1, {})
+    written = []
+    for number, records in groupby(
+        (to_record(value, topic, partition) for value in values), lambda each: each.partition
+    ):
+        batch, now_ms = list(records), broker.now_ms()
+        led = broker.leader_of(topic, number)
+        produced = led.produce(to_batch(batch, now_ms), acks=ACKS_ALL, now_ms=now_ms)
+        written += placed(batch, produced.added.base_offset, now_ms)
+    return written
+
+
+async def records(
+    broker: Context, topic: str, count: int | None, partition: int | None, start: int
+) -> list[Record]:
+    """Everything there is from an offset on, by partition and offset. With a count, wait until
+    there is as much of it. Raise KafkaError."""
+    numbers = range(len(broker.topic_named(topic).partitions)) if partition is None else [partition]
+    led = [broker.leader_of(topic, number) for number in numbers]
+    waiter = Waiter()
+    for each in led:
+        each.add_waiter(waiter)
+    try:
+        while True:
+            found = [record for each in led for record in _read(each, start)]
+            if count is None or len(found) >= count:
+                return found[:count]
+            await waiter.wait()
+    finally:
+        for each in led:
+            each.remove_waiter(waiter)
+
+
+def _read(partition: Partition, start: int) -> list[Record]:
+    found: list[Record] = []
+    offset = max(start, partition.offsets.start)
+    while offset < partition.offsets.high_watermark:
+        piece, _, _ = partition.fetch(offset, READ_BYTES, Isolation.READ_UNCOMMITTED)
+        if piece is None:
+            break
+        file: File = piece.records.file  # type: ignore[assignment]
+        data = file.read(piece.records.position, piece.records.size)
+        found += from_batches(data, *partition.partition, offset)
+        offset = piece.end_offset
+    return found

@@ -1,0 +1,197 @@
+"""How a broker misbehaves: what may come between a handler and its client.
+
+Each is a function around a handler. Those that wait do so after the request was handled, so that
+what happens happens in the order of the requests, and only the answer is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.metadata.image import Topic
+from pyk.replication.partition import Partition
+from pyk.replication.replicas import Replicas
+from pyk.server.outbox import HungUp
+from pyk.wire.apis import ApiKey
+
+Outcome: TypeAlias = Any
+"""A response, an awaitable of one, or None for no answer."""
+
+Handle: TypeAlias = Callable[[Any, Call, Context], Outcome]
+Behaviour: TypeAlias = Callable[[Handle, Any, Call, Context], Outcome]
+Refuses: TypeAlias = Callable[[str, int | None], bool]
+"""Whether a partition of a topic is refused, or the topic if no partition is named."""
+
+BY_PARTITION: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DELETE_RECORDS,
+    }
+)
+"""APIs that answer for each partition by itself."""
+
+OF_SESSIONS: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""Codes that a fetch has as a whole."""
+
+
+def refusing(key: ApiKey, refusal: KafkaError, refuses: Refuses) -> Behaviour:
+    if key in BY_PARTITION and refusal.code not in OF_SESSIONS:
+        return _partitions_refused(refusal, refuses)
+    if key is ApiKey.METADATA:
+        return _topics_refused(refusal, refuses)
+
+    def refuse(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+        raise KafkaError(refusal.code, refusal.message)
+
+    return refuse
+
+
+def _partitions_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
+    """The partitions that are refused have no leader here. Others are handled."""
+
+    def refuse(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+        replicas = cast("Replicas", _Reluctant(broker.replicas, refusal, refuses))
+        return handle(request, call, replace(broker, replicas=replicas))
+
+    return refuse
+
+
+class _Reluctant:
+    """Leads some partitions only."""
+
+    def __init__(self, replicas: Replicas, refusal: KafkaError, refuses: Refuses) -> None:
+        self._replicas = replicas
+        self._refusal = refusal
+        self._refuses = refuses
+
+    def leader_of(self, topic: Topic, number: int) -> Partition:
+        if self._refuses(topic.name, number):
+            raise KafkaError(self._refusal.code, self._refusal.message)
+        return self._replicas.leader_of(topic, number)
+
+
+def _topics_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
+    """Topics that are refused are shown with the error, and without partitions."""
+
+    def change(response: Any) -> Any:
+        topics = [
+            msgspec.structs.replace(topic, error_code=refusal.code, partitions=[])
+            if refuses(topic.name or "", None)
+            else topic
+            for topic in response.topics
+        ]
+        return msgspec.structs.replace(response, topics=topics)
+
+    def refuse(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+        response = handle(request, call, broker)
+        if not isawaitable(response):
+            return change(response)
+
+        async def changed() -> Any:
+            return change(await response)
+
+        return Later(changed(), response)
+
+    return refuse
+
+
+def late(wait: Callable[[], Awaitable[None]]) -> Behaviour:
+    """Handle the request, and wait before the answer."""
+
+    def delay(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+        response = _handled(handle, request, call, broker)
+        if response is None:
+            return None
+
+        async def answer() -> Any:
+            found = await response if isawaitable(response) else response
+            await wait()
+            if isinstance(found, KafkaError):
+                raise found
+            return found
+
+        return Later(answer(), response)
+
+    return delay
+
+
+def cut_before(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+    """Close the connection. The request is not handled."""
+    raise HungUp
+
+
+def cut_after(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+    """Handle the request, and close the connection instead of an answer."""
+    response = _handled(handle, request, call, broker)
+    if not isawaitable(response):
+        raise HungUp
+
+    async def hang_up() -> None:
+        await response
+        raise HungUp
+
+    return Later(hang_up(), response)
+
+
+def drop_request(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+    """Neither handle nor answer it."""
+    return None
+
+
+def drop_answer(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+    """Handle it, and do not answer."""
+    response = _handled(handle, request, call, broker)
+    if not isawaitable(response):
+        return None
+
+    async def say_nothing() -> None:
+        await response
+
+    return Later(say_nothing(), response)
+
+
+def _handled(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+    """The response, which may be the refusal that was raised instead."""
+    try:
+        return handle(request, call, broker)
+    except KafkaError as refusal:
+        return refusal
+
+
+class Later(Coroutine[Any, Any, Any]):
+    """What waits for a handler that waits. Whoever abandons it abandons both."""
+
+    def __init__(self, outer: Coroutine[Any, Any, Any], inner: object) -> None:
+        self._outer = outer
+        self._inner = inner
+
+    def __await__(self) -> Any:
+        return self._outer.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._outer.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._outer.throw(*error)
+
+    def close(self) -> None:
+        self._outer.close()
+        if isinstance(self._inner, Coroutine):
+            self._inner.close()

@@ -1,0 +1,157 @@
+"""One run of a broker in a thread with a loop of its own: from its start to its end or death."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import trio
+import trio.testing
+
+from pyk.broker import Broker, World, open_broker
+from pyk.config.settings import BrokerSettings
+from pyk.testing.clock import BrokerClock
+from pyk.testing.fault import PATIENCE, Provoked
+
+T = TypeVar("T")
+
+
+class BrokerFailed(Exception):
+    """The broker died, or it had a bug. Its cause says of what."""
+
+
+class Killed(Provoked):
+    """Leaves all blocks as an error does: nothing is closed that a dead process would not close."""
+
+
+class Run:
+    """Started by `start`, which returns when clients are served."""
+
+    def __init__(self, settings: BrokerSettings, world: World, clock: BrokerClock) -> None:
+        self._settings = settings
+        self._world = world
+        self._clock = clock
+        self._started: Future[Broker] = Future()
+        self._is_killed = False
+        self._ending = trio.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._nursery: trio.Nursery | None = None
+        self._pending: set[Future[Any]] = set()
+        self._thread = threading.Thread(target=self._run, name="pyk broker", daemon=True)
+        self.failure: BaseException | None = None
+        """What it died of."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> Broker:
+        """Raise what keeps the broker from serving."""
+        self._thread.start()
+        return self._started.result()
+
+    def end(self, *, is_killed: bool = False) -> None:
+        """Return when it has ended."""
+        self._is_killed = is_killed
+        self.soon(self._ending.set)
+        self._thread.join()
+
+    def soon(self, run: Callable[[], object]) -> None:
+        """Have it called in the loop, if there still is one."""
+        if self._token is not None:
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(run)
+
+    def call(self, run: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
+        """What it returns in the broker's loop, or raises. TimeoutError if that takes too long, and
+        BrokerFailed if there is no loop, or none any more."""
+        answer: Future[T] = Future()
+        scope = trio.CancelScope()
+        self._pending.add(answer)
+        self.soon(partial(self._begin, run, scope, answer))
+        if not self.is_alive:
+            self._fail(answer)
+        try:
+            return answer.result(timeout)
+        except FutureTimeout:
+            if answer.done():
+                raise
+            self.soon(scope.cancel)
+            raise TimeoutError(f"nothing after {timeout} s") from None
+        finally:
+            self._pending.discard(answer)
+
+    def settle(self) -> None:
+        """Return when the broker has done what it could do and waits for something."""
+        if self.is_alive:
+            with suppress(BrokerFailed):
+                self.call(trio.testing.wait_all_tasks_blocked, PATIENCE)
+
+    def _begin(
+        self, run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Future[T]
+    ) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(_answer, run, scope, answer)
+
+    def _fail(self, answer: Future[T]) -> None:
+        failed = BrokerFailed("the broker does not run")
+        failed.__cause__ = self.failure
+        with suppress(InvalidStateError):
+            answer.set_exception(failed)
+
+    def _run(self) -> None:
+        try:
+            trio.run(self._serve, clock=self._clock, strict_exception_groups=True)
+        except BaseException as failure:
+            self.failure = None if is_provoked(failure, Killed) else failure
+        if not self._started.done():
+            assert self.failure is not None
+            self._started.set_exception(only_one(self.failure))
+        for answer in list(self._pending):
+            self._fail(answer)
+
+    async def _serve(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with open_broker(self._settings, self._world) as broker:
+            async with trio.open_nursery() as self._nursery:
+                self._started.set_result(broker)
+                await self._ending.wait()
+                self._nursery.cancel_scope.cancel()
+            if self._is_killed:
+                raise Killed
+
+
+async def _answer(
+    run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Future[T]
+) -> None:
+    """A test's own errors are not the broker's."""
+    with scope:
+        try:
+            found = await run()
+        except Exception as error:
+            with suppress(InvalidStateError):
+                answer.set_exception(error)
+        else:
+            with suppress(InvalidStateError):
+                answer.set_result(found)
+
+
+def is_provoked(
+    failure: BaseException | None, kind: type[BaseException] | tuple[type[BaseException], ...]
+) -> bool:
+    """Whether all that is in it is of this kind."""
+    if isinstance(failure, BaseExceptionGroup):
+        return all(is_provoked(each, kind) for each in failure.exceptions)
+    return isinstance(failure, kind)
+
+
+def only_one(failure: BaseException) -> BaseException:
+    """What is in the group, if it is alone: what somebody who starts a broker has to hear."""
+    while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+        failure = failure.exceptions[0]
+    return failure

@@ -1,0 +1,250 @@
+"""A broker in a thread of this process, for code of any kind: plain, asyncio, a notebook.
+
+It listens when `serve_in_thread` returns, and is gone at the end of its block, when it is closed,
+or when Python ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+from uuid import uuid4
+
+from pyk.broker import Broker, World
+from pyk.handlers.context import Context
+from pyk.offload import at_once
+from pyk.testing import inside
+from pyk.testing.clock import BrokerClock
+from pyk.testing.disk import ScratchDisk
+from pyk.testing.fault import PATIENCE, Provoked
+from pyk.testing.faults import Faults
+from pyk.testing.options import HOST, Home, Topics, partitions_of, settings_for
+from pyk.testing.record import Record, Value
+from pyk.testing.requests import Requests
+from pyk.testing.run import BrokerFailed, Run, is_provoked
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+
+
+def serve_in_thread(
+    config: Mapping[str, str] = {},
+    *,
+    topics: Topics = (),
+    data_dir: Path | str | None = None,
+    port: int = 0,
+) -> ThreadBroker:
+    """A broker that serves already, with Kafka's broker keys, and with topics made.
+
+    A data directory that is given is kept. Raise KafkaError for a configuration that is wrong, and
+    OSError for a port that is taken.
+    """
+    broker = ThreadBroker(config, data_dir=data_dir, port=port)
+    try:
+        broker.start()
+        for name, partitions in partitions_of(topics).items():
+            broker.create_topic(name, partitions)
+    except BaseException:
+        broker.close()
+        raise
+    return broker
+
+
+class ThreadBroker:
+    def __init__(
+        self, config: Mapping[str, str], *, data_dir: Path | str | None, port: int
+    ) -> None:
+        self._home = Home(data_dir, port)
+        self._process_id = os.getpid()
+        self._config = dict(config)
+        self._disk = ScratchDisk()
+        self._run: Run | None = None
+        self._broker: Broker | None = None
+        self._failure: BaseException | None = None
+        self._is_closed = False
+        self.clock = BrokerClock()
+        self.requests = Requests()
+        """What clients have asked, since the start or the last `reset`."""
+        self.faults = Faults(self._disk, self.requests)
+        atexit.register(self.close)
+
+    host = HOST
+
+    @property
+    def port(self) -> int:
+        """The same after a restart."""
+        return self._home.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self._home.data_dir
+
+    @property
+    def is_running(self) -> bool:
+        return self._run is not None and self._run.is_alive
+
+    def __repr__(self) -> str:
+        state = "serves" if self.is_running else "is closed" if self._is_closed else "is down"
+        return f"<pyk broker in a thread, {state} on {self.bootstrap_servers}, {self.data_dir}>"
+
+    # Its life
+
+    def start(self) -> None:
+        """Serve again after `stop` or `kill`, on the same port with the same data."""
+        if self.is_running:
+            return
+        if self._is_closed:
+            raise BrokerFailed("the broker was closed")
+        world = World(
+            disk=self._disk,
+            now_ms=self.clock.now_ms,
+            offload=at_once,
+            endpoints=self.faults.endpoints(),
+            grace=0.0,
+        )
+        run = Run(settings_for(self._config, self.port, self.data_dir), world, self.clock)
+        try:
+            self._broker = run.start()
+        except BaseException:
+            self._disk.close_all()
+            raise
+        self._run = run
+        self.faults.attach(self._broker.server, run.soon, may_freeze=True)
+        self.clock.settle = run.settle
+
+    def stop(self) -> None:
+        """Shut down as an operator does. Clients cannot connect until `start`."""
+        self._end(is_killed=False)
+
+    def kill(self) -> None:
+        """Die as by SIGKILL: nothing is closed or written any more, and the next start recovers."""
+        self._end(is_killed=True)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """The end. Raise BrokerFailed if the broker died by itself or had a bug, unless a test has
+        provoked it."""
+        if self._is_closed or self._process_id != os.getpid():
+            return
+        self._is_closed = True
+        atexit.unregister(self.close)
+        self.faults.lift_all()
+        self.clock.release()
+        self._end(is_killed=False)
+        self._home.leave()
+        self.check()
+
+    def check(self) -> None:
+        """Raise BrokerFailed as `close` does, once for each failure."""
+        if self._run is not None and not self._run.is_alive:
+            self._end(is_killed=False)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise BrokerFailed("the broker died") from failure
+        bugs, self.faults.bugs = self.faults.bugs, []
+        if bugs:
+            group = ExceptionGroup("bugs in handlers", bugs)
+            raise BrokerFailed(f"the broker has failed to handle requests: {bugs[0]!r}") from group
+
+    def reset(self) -> None:
+        """For the next test: no faults, no requests seen, a clock that runs, a broker that serves.
+        Topics stay. Raise as `check` does."""
+        self.faults.lift_all()
+        self.clock.release()
+        self.check()
+        self.start()
+        self.requests.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except BrokerFailed as failed:
+            if error is None:
+                raise
+            error.add_note(f"And the broker failed: {failed.__cause__!r}")
+
+    # What is in it
+
+    def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}) -> str:
+        """Raise KafkaError."""
+        self._call(partial(inside.create_topic, self._context, name, partitions, configs))
+        return name
+
+    def topic(
+        self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
+    ) -> str:
+        """A new topic under a name that nobody else has."""
+        return self.create_topic(f"{prefix}-{uuid4().hex[:12]}", partitions, configs)
+
+    def produce(
+        self, topic: str, *values: Value | Record, partition: int | None = None
+    ) -> list[Record]:
+        """Write values or whole records, to partition 0 unless told otherwise. A topic that is not
+        there is made. What was written, with its offsets. Raise KafkaError."""
+        return self._call(partial(inside.produce, self._context, topic, values, partition))
+
+    def records(
+        self,
+        topic: str,
+        count: int | None = None,
+        *,
+        partition: int | None = None,
+        start: int = 0,
+        timeout: float = PATIENCE,
+    ) -> list[Record]:
+        """What is in a topic, by partition and offset. With a count, wait until there is as much.
+        Raise KafkaError, and TimeoutError."""
+        context = self._context
+        try:
+            return self._call(
+                partial(inside.records, context, topic, count, partition, start), timeout
+            )
+        except TimeoutError:
+            found = self.records(topic, partition=partition, start=start)
+            raise TimeoutError(
+                f"{topic} has {len(found)} records after {timeout} s, not {count}"
+            ) from None
+
+    @property
+    def _context(self) -> Context:
+        if not self.is_running or self._broker is None:
+            raise BrokerFailed("the broker does not run") from self._failure
+        return self._broker.context
+
+    def _call(self, run: Callable[[], Awaitable[T]], timeout: float = PATIENCE) -> T:
+        assert self._run is not None
+        return self._run.call(run, timeout)
+
+    def _end(self, *, is_killed: bool) -> None:
+        run, self._run = self._run, None
+        if run is None:
+            return
+        self.faults.thaw()
+        run.end(is_killed=is_killed)
+        self.faults.detach()
+        self.clock.settle = lambda: None
+        self._broker = None
+        self._disk.close_all()
+        if run.failure is not None and not is_provoked(run.failure, Provoked):
+            self._failure = run.failure
