@@ -40,6 +40,9 @@ class Fault:
         return self._is_lifted
 
     def hit(self) -> None:
+        self.count()
+
+    def count(self) -> None:
         with self._changed:
             self._hits += 1
             self._changed.notify_all()

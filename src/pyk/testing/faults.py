@@ -10,11 +10,11 @@ as `broker.produce`, meet those of the disk only.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import trio
 
@@ -47,41 +47,63 @@ class RequestFault(Fault):
     ) -> None:
         super().__init__(f"{what} for {scope}", lambda: lift(self))
         self.scope = scope
-        self.behave: Callable[[ApiKey], Behaviour] = lambda key: misbehaviour.drop_request
         self._left = times
 
     @property
     def is_over(self) -> bool:
         return self._left == 0
 
-    def hit(self) -> None:
+    def take(self) -> None:
+        """One of the requests that it is for has come."""
         if self._left is not None:
             self._left -= 1
-        super().hit()
+
+    def hit(self) -> None:
+        self.take()
+        self.count()
 
 
-class Hold(RequestFault):
+class Late(RequestFault):
+    """Answers come later. It counts when one has begun to wait, so that whoever waits for that can
+    let it go, by the clock or by hand."""
+
+    def hit(self) -> None:
+        self.take()
+
+
+class Delay(Late):
+    def __init__(
+        self, seconds: float, scope: Scope, times: int | None, lift: Callable[[Fault], None]
+    ) -> None:
+        super().__init__(f"delay by {seconds} s", scope, times, lift)
+        self._seconds = seconds
+
+    def begin(self) -> Callable[[], Awaitable[None]]:
+        deadline = trio.current_time() + self._seconds
+        self.count()
+        return partial(trio.sleep_until, deadline)
+
+
+class Hold(Late):
     """Answers wait until they are released."""
 
     def __init__(
-        self,
-        scope: Scope,
-        times: int | None,
-        lift: Callable[[Fault], None],
-        soon: Soon,
+        self, scope: Scope, times: int | None, lift: Callable[[Fault], None], soon: Soon
     ) -> None:
         super().__init__("hold", scope, times, lift)
         self._soon = soon
         self._lock = threading.Lock()
         self._held: list[trio.Event] = []
 
-    async def wait_for_release(self) -> None:
+    def begin(self) -> Callable[[], Awaitable[None]]:
         released = trio.Event()
         with self._lock:
             if self.is_lifted:
-                return
-            self._held.append(released)
-        await released.wait()
+                released.set()
+            else:
+                self._held.append(released)
+        self.count()
+        return released.wait
 
     def release(self) -> None:
         """Let the answers go that are held now."""
@@ -94,6 +116,10 @@ class Hold(RequestFault):
         with self._lock:
             super().lift()
         self.release()
+
+
+F = TypeVar("F", bound=RequestFault)
+G = TypeVar("G", bound=Fault)
 
 
 class Target:
@@ -110,47 +136,38 @@ class Target:
         code = _error_code(error)
         refusal = KafkaError(code, message or "refused by a test")
         covers = self._scope.covers_partition
-        return self._add(
-            f"refuse with {code.name}", lambda key: misbehaviour.refusing(key, refusal, covers)
-        )
+        return self._add(f"refuse with {code.name}", misbehaviour.refusing(refusal, covers))
 
     def delay(self, seconds: float) -> Fault:
         """Handle requests, and answer so much later on the broker's clock."""
-        return self._always(f"delay by {seconds} s", misbehaviour.late(partial(_sleep, seconds)))
+        fault = Delay(seconds, self._scope, self._times, self._faults.remove)
+        return self._faults.add(fault, misbehaviour.late(fault.begin))
 
     def hold(self) -> Hold:
         """Handle requests, and answer when this is released or lifted."""
         fault = Hold(self._scope, self._times, self._faults.remove, self._faults.call_soon)
-        behaviour = misbehaviour.late(fault.wait_for_release)
-        fault.behave = lambda key: behaviour
-        self._faults.add(fault)
-        return fault
+        return self._faults.add(fault, misbehaviour.late(fault.begin))
 
     def cut_before(self) -> Fault:
         """Close the connection, and do not handle the request."""
-        return self._always("cut before", misbehaviour.cut_before)
+        return self._add("cut before", misbehaviour.cut_before)
 
     def cut_after(self) -> Fault:
         """Handle the request, and close the connection instead of an answer: it is done, and the
         client does not know."""
-        return self._always("cut after", misbehaviour.cut_after)
+        return self._add("cut after", misbehaviour.cut_after)
 
     def drop_request(self) -> Fault:
         """Neither handle nor answer. The connection stays, and the client waits."""
-        return self._always("drop the request", misbehaviour.drop_request)
+        return self._add("drop the request", misbehaviour.drop_request)
 
     def drop_answer(self) -> Fault:
         """Handle the request, and never answer. The connection stays, and the client waits."""
-        return self._always("drop the answer", misbehaviour.drop_answer)
+        return self._add("drop the answer", misbehaviour.drop_answer)
 
-    def _always(self, what: str, behaviour: Behaviour) -> Fault:
-        return self._add(what, lambda key: behaviour)
-
-    def _add(self, what: str, behave: Callable[[ApiKey], Behaviour]) -> Fault:
+    def _add(self, what: str, behaviour: Behaviour) -> Fault:
         fault = RequestFault(what, self._scope, self._times, self._faults.remove)
-        fault.behave = behave
-        self._faults.add(fault)
-        return fault
+        return self._faults.add(fault, behaviour)
 
 
 class Faults:
@@ -159,7 +176,7 @@ class Faults:
         self._requests = requests
         self._lock = threading.Lock()
         self._faults: tuple[Fault, ...] = ()
-        self._of_requests: tuple[RequestFault, ...] = ()
+        self._of_requests: tuple[tuple[RequestFault, Behaviour], ...] = ()
         self._of_connections: tuple[Fault, ...] = ()
         self._frozen_by: Fault | None = None
         self._soon: Soon | None = None
@@ -254,21 +271,21 @@ class Faults:
         if self._soon is not None:
             self._soon(run)
 
-    def add(self, fault: RequestFault) -> None:
+    def add(self, fault: F, behaviour: Behaviour) -> F:
         with self._lock:
-            self._of_requests += (fault,)
-        self._note(fault)
+            self._of_requests += ((fault, behaviour),)
+        return self._note(fault)
 
     def remove(self, fault: Fault) -> None:
         disk = self._disk
         with self._lock:
             self._faults = tuple(each for each in self._faults if each is not fault)
-            self._of_requests = tuple(each for each in self._of_requests if each is not fault)
+            self._of_requests = tuple(each for each in self._of_requests if each[0] is not fault)
             self._of_connections = tuple(each for each in self._of_connections if each is not fault)
             disk.full = tuple(each for each in disk.full if each is not fault)
             disk.failing = tuple(each for each in disk.failing if each is not fault)
 
-    def _note(self, fault: Fault) -> Fault:
+    def _note(self, fault: G) -> G:
         with self._lock:
             self._faults += (fault,)
         return fault
@@ -282,10 +299,10 @@ class Faults:
         self, key: ApiKey, handle: Handle, request: Any, call: Call, broker: Context
     ) -> Outcome:
         self._requests.add(Request(api_name(key), call.version, call.client_id))
-        for fault in self._of_requests:
+        for fault, behaviour in self._of_requests:
             if not fault.is_over and fault.scope.covers(key, request, call, broker):
                 fault.hit()
-                handle = partial(fault.behave(key), handle)
+                handle = partial(behaviour, handle)
         try:
             response = handle(request, call, broker)
         except EXPECTED:
@@ -303,10 +320,6 @@ class Faults:
         except Exception as bug:
             self.bugs.append(bug)
             raise
-
-
-async def _sleep(seconds: float) -> None:
-    await trio.sleep(seconds)
 
 
 def _error_code(error: ErrorCode | str | int) -> ErrorCode:

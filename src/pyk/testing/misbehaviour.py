@@ -21,6 +21,7 @@ from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
 from pyk.server.outbox import HungUp
 from pyk.wire.apis import ApiKey
+from pyk.wire.message import layout
 
 Outcome: TypeAlias = Any
 """A response, an awaitable of one, or None for no answer."""
@@ -51,13 +52,18 @@ OF_SESSIONS: Final = frozenset(
 """Codes that a fetch has as a whole."""
 
 
-def refusing(key: ApiKey, refusal: KafkaError, refuses: Refuses) -> Behaviour:
-    if key in BY_PARTITION and refusal.code not in OF_SESSIONS:
-        return _partitions_refused(refusal, refuses)
-    if key is ApiKey.METADATA:
-        return _topics_refused(refusal, refuses)
+def refusing(refusal: KafkaError, refuses: Refuses) -> Behaviour:
+    by_partition, by_topic = (
+        _partitions_refused(refusal, refuses),
+        _topics_refused(refusal, refuses),
+    )
 
     def refuse(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
+        key = layout(type(request)).api_key
+        if key in BY_PARTITION and refusal.code not in OF_SESSIONS:
+            return by_partition(handle, request, call, broker)
+        if key == ApiKey.METADATA:
+            return by_topic(handle, request, call, broker)
         raise KafkaError(refusal.code, refusal.message)
 
     return refuse
@@ -112,17 +118,22 @@ def _topics_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
     return refuse
 
 
-def late(wait: Callable[[], Awaitable[None]]) -> Behaviour:
-    """Handle the request, and wait before the answer."""
+def late(begin: Callable[[], Callable[[], Awaitable[None]]]) -> Behaviour:
+    """Handle the request, and wait before the answer. `begin` is called when the response is there,
+    and gives what is to be awaited then: answers wait for those before them, too."""
 
     def delay(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
         response = _handled(handle, request, call, broker)
         if response is None:
             return None
+        begun = None if isawaitable(response) else begin()
 
         async def answer() -> Any:
-            found = await response if isawaitable(response) else response
-            await wait()
+            try:
+                found = await response if begun is None else response
+            except KafkaError as refusal:
+                found = refusal
+            await (begun or begin())()
             if isinstance(found, KafkaError):
                 raise found
             return found
