@@ -22,9 +22,9 @@ class BrokerClock(Clock):
         self._step_ms = 0
         self._began = time.monotonic()
         self._began_ms = time.time_ns() // 1_000_000
-        self.settle: Callable[[], None] = lambda: None
-        """Called when time has jumped: it wakes the broker up, and returns when it has done what
-        was due."""
+        self.carry_out: Callable[[Callable[[], None]], None] = lambda change: change()
+        """Makes a change to the clock between two steps of a broker that runs, and returns when
+        that has done what was due."""
 
     def advance(self, by: float | timedelta) -> None:
         """Let so many seconds pass at once. What is due meanwhile happens before this returns:
@@ -32,11 +32,7 @@ class BrokerClock(Clock):
         seconds = _seconds(by)
         if seconds < 0:
             raise ValueError("time that waits are measured by does not go back; `step` does")
-        if self._held_at is None:
-            self._offset += seconds
-        else:
-            self._held_at += seconds
-        self.settle()
+        self.carry_out(lambda: self._jump(seconds))
 
     def step(self, by: float | timedelta) -> None:
         """Set the time of day forward or back, as an operator or NTP does. Nobody who waits
@@ -58,9 +54,7 @@ class BrokerClock(Clock):
     def release(self) -> None:
         """Let time pass again."""
         if self._held_at is not None:
-            self._offset = self._held_at - time.monotonic()
-            self._held_at = None
-            self.settle()
+            self.carry_out(self._go_on)
 
     def now_ms(self) -> int:
         """The time of day, in milliseconds since 1970."""
@@ -77,6 +71,17 @@ class BrokerClock(Clock):
     def deadline_to_sleep_time(self, deadline: float) -> float:
         left = deadline - self.current_time()
         return math.inf if left > 0 and self._held_at is not None else left
+
+    def _jump(self, seconds: float) -> None:
+        if self._held_at is None:
+            self._offset += seconds
+        else:
+            self._held_at += seconds
+
+    def _go_on(self) -> None:
+        if self._held_at is not None:
+            self._offset = self._held_at - time.monotonic()
+            self._held_at = None
 
 
 def _seconds(by: float | timedelta) -> float:

@@ -86,11 +86,18 @@ class Run:
         finally:
             self._pending.discard(answer)
 
-    def settle(self) -> None:
-        """Return when the broker has done what it could do and waits for something."""
-        if self.is_alive:
-            with suppress(BrokerFailed):
-                self.call(trio.testing.wait_all_tasks_blocked, PATIENCE)
+    def carry_out(self, change: Callable[[], None]) -> None:
+        """Have it done in the loop, and return when the broker has done what it could do then and
+        waits for something."""
+        if not self.is_alive:
+            change()
+            return
+
+        async def settle() -> None:
+            change()
+            await trio.testing.wait_all_tasks_blocked()
+
+        self.call(settle, PATIENCE)
 
     def _begin(
         self, run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Future[T]

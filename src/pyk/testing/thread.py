@@ -120,7 +120,7 @@ class ThreadBroker:
             raise
         self._run = run
         self.faults.attach(self._broker.server, run.soon, may_freeze=True)
-        self.clock.settle = run.settle
+        self.clock.carry_out = run.carry_out
 
     def stop(self) -> None:
         """Shut down as an operator does. Clients cannot connect until `start`."""
@@ -243,7 +243,7 @@ class ThreadBroker:
         self.faults.thaw()
         run.end(is_killed=is_killed)
         self.faults.detach()
-        self.clock.settle = lambda: None
+        self.clock.carry_out = lambda change: change()
         self._broker = None
         self._disk.close_all()
         if run.failure is not None and not is_provoked(run.failure, Provoked):
