@@ -158,11 +158,12 @@ class Target:
         return self._add("cut after", misbehaviour.cut_after)
 
     def drop_request(self) -> Fault:
-        """Neither handle nor answer. The connection stays, and the client waits."""
+        """Neither handle nor answer. The connection stays open and says nothing more, as one whose
+        packets are lost."""
         return self._add("drop the request", misbehaviour.drop_request)
 
     def drop_answer(self) -> Fault:
-        """Handle the request, and never answer. The connection stays, and the client waits."""
+        """Handle the request, and never answer. The connection stays open and says nothing more."""
         return self._add("drop the answer", misbehaviour.drop_answer)
 
     def _add(self, what: str, behaviour: Behaviour) -> Fault:

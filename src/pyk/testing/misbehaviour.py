@@ -7,11 +7,13 @@ what happens happens in the order of the requests, and only the answer is late.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
+import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
@@ -162,20 +164,28 @@ def cut_after(handle: Handle, request: Any, call: Call, broker: Context) -> Outc
 
 
 def drop_request(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
-    """Neither handle nor answer it."""
-    return None
+    """Do not handle it, and never say anything on its connection again: answers are in the order of
+    requests, so that none can come after one that is missing."""
+    return _silence()
 
 
 def drop_answer(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
-    """Handle it, and do not answer."""
+    """Handle it, and never say anything on its connection again."""
     response = _handled(handle, request, call, broker)
-    if not isawaitable(response):
+    if response is None:
         return None
 
     async def say_nothing() -> None:
-        await response
+        if isawaitable(response):
+            with suppress(KafkaError):
+                await response
+        await trio.sleep_forever()
 
     return Later(say_nothing(), response)
+
+
+async def _silence() -> None:
+    await trio.sleep_forever()
 
 
 def _handled(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
