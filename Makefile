@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat fuzz crash kill hostile manifests docs bench spark clean
+.PHONY: help run test check format compat sample fuzz crash kill hostile manifests docs bench spark
+.PHONY: clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -31,6 +32,9 @@ format: $(STAMP)  ## Put the code into shape
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
 	$(PYTEST) compat_tests $(ARGS)
+
+sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
+	$(BIN)/python examples/try_it.py
 
 fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
 	$(BIN)/python -m tests.wire.fuzz $(ARGS)
