@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from bench import codec, compaction, log, pacer, records, server
+from bench import codec, compaction, fixture, log, pacer, records, server
 from bench.table import Row, print_table, save
 
 SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
@@ -15,6 +15,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "compaction": (compaction.TITLE, compaction.rows),
     "server": (server.TITLE, server.rows),
     "pacer": (pacer.TITLE, pacer.rows),
+    "fixture": (fixture.TITLE, fixture.rows),
 }
 
 

@@ -263,7 +263,21 @@ def test_one_that_nobody_closes_ends_with_python(ending: str) -> None:
     assert not Path(done.stdout.strip()).exists()
 
 
-def test_a_child_of_a_fork_leaves_it_alone(broker: ThreadBroker) -> None:
+def test_it_does_not_import_what_it_does_not_need() -> None:
+    program = """
+import sys
+from pyk.testing import serve_in_thread
+with serve_in_thread() as broker:
+    broker.produce("orders", b"v")
+found = {"pytest", "_pytest", "trio.testing", "asyncio", "multiprocessing"} & sys.modules.keys()
+assert not found, found
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_child_of_a_fork_leaves_it_alone() -> None:
     program = """
 import os, sys
 from pyk.testing import serve_in_thread

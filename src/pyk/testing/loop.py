@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import trio
 
@@ -20,7 +19,7 @@ from pyk.testing import inside
 from pyk.testing.clock import BrokerClock
 from pyk.testing.disk import ScratchDisk
 from pyk.testing.faults import Faults
-from pyk.testing.options import HOST, Home, Topics, partitions_of, settings_for
+from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
 from pyk.testing.run import BrokerFailed, only_one
@@ -97,7 +96,7 @@ class LoopBroker:
         self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
     ) -> str:
         """A new topic under a name that nobody else has."""
-        return await self.create_topic(f"{prefix}-{uuid4().hex[:12]}", partitions, configs)
+        return await self.create_topic(new_name(prefix), partitions, configs)
 
     async def produce(
         self, topic: str, *values: Value | Record, partition: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import tempfile
@@ -50,6 +51,11 @@ def settings_for(config: Mapping[str, str], port: int, data_dir: Path) -> Broker
 
 def partitions_of(topics: Topics) -> dict[str, int]:
     return dict(topics) if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
+
+
+def new_name(prefix: str) -> str:
+    """A topic's, that no other has."""
+    return f"{prefix}-{os.urandom(6).hex()}"
 
 
 class Home:

@@ -16,10 +16,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
-from uuid import uuid4
 
 from pyk.testing.fault import PATIENCE, Fault
-from pyk.testing.options import HOST, Home, Topics, partitions_of, settings_for
+from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.run import BrokerFailed
 from pyk.testing.wire import Wire
@@ -170,7 +169,7 @@ class SubprocessBroker:
         self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
     ) -> str:
         """A new topic under a name that nobody else has."""
-        return self.create_topic(f"{prefix}-{uuid4().hex[:12]}", partitions, configs)
+        return self.create_topic(new_name(prefix), partitions, configs)
 
     def produce(
         self, topic: str, *values: Value | Record, partition: int | None = None

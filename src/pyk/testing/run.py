@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import trio
-import trio.testing
 
 from pyk.broker import Broker, World, open_broker
 from pyk.config.settings import BrokerSettings
@@ -93,9 +92,12 @@ class Run:
             change()
             return
 
+        # Here, since it imports pytest, and that takes as long as all of the broker.
+        from trio.testing import wait_all_tasks_blocked
+
         async def settle() -> None:
             change()
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
 
         self.call(settle, PATIENCE)
 

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
-from uuid import uuid4
 
 from pyk.broker import Broker, World
 from pyk.handlers.context import Context
@@ -22,7 +21,7 @@ from pyk.testing.clock import BrokerClock
 from pyk.testing.disk import ScratchDisk
 from pyk.testing.fault import PATIENCE, Provoked
 from pyk.testing.faults import Faults
-from pyk.testing.options import HOST, Home, Topics, partitions_of, settings_for
+from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
 from pyk.testing.run import BrokerFailed, Run, is_provoked
@@ -195,7 +194,7 @@ class ThreadBroker:
         self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
     ) -> str:
         """A new topic under a name that nobody else has."""
-        return self.create_topic(f"{prefix}-{uuid4().hex[:12]}", partitions, configs)
+        return self.create_topic(new_name(prefix), partitions, configs)
 
     def produce(
         self, topic: str, *values: Value | Record, partition: int | None = None
