@@ -136,7 +136,7 @@ def test_two(pyk_broker, pyk_topic):
 """
     done = run(tmp_path, program)
     assert outcomes(done) == {"passed": 2, "error": 1}, done.stdout
-    assert "ERROR test_it.py::test_one - pyk.testing.run.BrokerFailed" in done.stdout
+    assert "ERROR test_it.py::test_one - pyk.testing.fault.BrokerFailed" in done.stdout
 
 
 ASYNC = """

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyk.errors import ErrorCode, KafkaError
     from pyk.testing.clock import BrokerClock
-    from pyk.testing.fault import Fault
+    from pyk.testing.fault import BrokerFailed, Fault
     from pyk.testing.faults import Faults
     from pyk.testing.loop import LoopBroker, serve
     from pyk.testing.process import SubprocessBroker, serve_in_subprocess
     from pyk.testing.record import Record
     from pyk.testing.requests import Request, Requests
-    from pyk.testing.run import BrokerFailed
     from pyk.testing.thread import ThreadBroker, serve_in_thread
     from pyk.wire.apis import ApiKey
 
@@ -50,7 +49,7 @@ __all__ = [
 _HOMES = {
     "ApiKey": "pyk.wire.apis",
     "BrokerClock": "pyk.testing.clock",
-    "BrokerFailed": "pyk.testing.run",
+    "BrokerFailed": "pyk.testing.fault",
     "ErrorCode": "pyk.errors",
     "Fault": "pyk.testing.fault",
     "Faults": "pyk.testing.faults",

@@ -16,6 +16,10 @@ PATIENCE = 10.0
 """How long tests wait for what must happen, in seconds."""
 
 
+class BrokerFailed(Exception):
+    """The broker died, or it had a bug. Its cause says of what."""
+
+
 class Fault:
     """In force from the start. As a context manager it is lifted at the end of the block."""
 

@@ -23,7 +23,6 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.table import ENDPOINTS, Endpoint
 from pyk.server.listeners import Server
-from pyk.server.outbox import HungUp
 from pyk.testing import misbehaviour
 from pyk.testing.disk import DiskFault, ScratchDisk
 from pyk.testing.fault import Fault
@@ -35,7 +34,7 @@ from pyk.wire.apis import ApiKey
 Soon: TypeAlias = Callable[[Callable[[], object]], None]
 """Have something called in the broker's loop."""
 
-EXPECTED: Final = (KafkaError, ProtocolError, HungUp)
+EXPECTED: Final = (KafkaError, ProtocolError)
 """What handlers raise when all is well with them."""
 
 

@@ -12,13 +12,8 @@ from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import Context
 from pyk.replication.partition import ACKS_ALL, Isolation, Partition, Waiter
 from pyk.testing.record import Record, Value, from_batches, placed, to_batch, to_record
-from pyk.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
+from pyk.testing.wire import creation
 
-TIMEOUT_MS = 30_000
 READ_BYTES = 16 * 1024**2
 CALL = Call(
     7,
@@ -32,17 +27,6 @@ CALL = Call(
         reached_port=0,
     ),
 )
-
-
-def creation(name: str, partitions: int, configs: Mapping[str, str]) -> CreateTopicsRequest:
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=1,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-    )
-    return CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
 
 
 async def create_topic(

@@ -15,13 +15,12 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 import trio
 
-from pyk.errors import ErrorCode, KafkaError
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
-from pyk.server.outbox import HungUp
 from pyk.wire.apis import ApiKey
 from pyk.wire.message import layout
 
@@ -52,6 +51,13 @@ OF_SESSIONS: Final = frozenset(
     }
 )
 """Codes that a fetch has as a whole."""
+
+
+class Cut(ProtocolError):
+    """A connection is closed as if it were the client's fault."""
+
+    def __init__(self) -> None:
+        super().__init__("a test has cut it")
 
 
 def refusing(refusal: KafkaError, refuses: Refuses) -> Behaviour:
@@ -147,18 +153,18 @@ def late(begin: Callable[[], Callable[[], Awaitable[None]]]) -> Behaviour:
 
 def cut_before(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
     """Close the connection. The request is not handled."""
-    raise HungUp
+    raise Cut
 
 
 def cut_after(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
     """Handle the request, and close the connection instead of an answer."""
     response = _handled(handle, request, call, broker)
     if not isawaitable(response):
-        raise HungUp
+        raise Cut
 
     async def hang_up() -> None:
         await response
-        raise HungUp
+        raise Cut
 
     return Later(hang_up(), response)
 

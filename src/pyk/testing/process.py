@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from pyk.testing.fault import PATIENCE, Fault
+from pyk.errors import KafkaError
+from pyk.testing.fault import PATIENCE, BrokerFailed, Fault
 from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
-from pyk.testing.run import BrokerFailed
 from pyk.testing.wire import Wire
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ class SubprocessBroker:
             return
         if self._is_closed:
             raise BrokerFailed("the broker was closed")
-        settings_for(self._config, self.port, self.data_dir)  # It raises here, not there.
         options = {"config": self._config, "port": self.port, "data_dir": str(self.data_dir)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pyk.testing.child", json.dumps(options)],
@@ -104,6 +103,12 @@ class SubprocessBroker:
             stdout=subprocess.PIPE,
             text=True,
         )
+        try:
+            # While it starts: what is wrong with the configuration is raised here, and not there.
+            settings_for(self._config, self.port, self.data_dir)
+        except KafkaError:
+            self._end(signal.SIGKILL)
+            raise
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         if said != READY:

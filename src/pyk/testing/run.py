@@ -15,13 +15,9 @@ import trio
 from pyk.broker import Broker, World, open_broker
 from pyk.config.settings import BrokerSettings
 from pyk.testing.clock import BrokerClock
-from pyk.testing.fault import PATIENCE, Provoked
+from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
 
 T = TypeVar("T")
-
-
-class BrokerFailed(Exception):
-    """The broker died, or it had a bug. Its cause says of what."""
 
 
 class Killed(Provoked):

@@ -19,12 +19,12 @@ from pyk.offload import at_once
 from pyk.testing import inside
 from pyk.testing.clock import BrokerClock
 from pyk.testing.disk import ScratchDisk
-from pyk.testing.fault import PATIENCE, Provoked
+from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
 from pyk.testing.faults import Faults
 from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
-from pyk.testing.run import BrokerFailed, Run, is_provoked
+from pyk.testing.run import Run, is_provoked
 
 if TYPE_CHECKING:
     from types import TracebackType

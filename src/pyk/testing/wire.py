@@ -9,9 +9,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyk.errors import ErrorCode, KafkaError
-from pyk.testing.inside import TIMEOUT_MS, creation
 from pyk.testing.record import Record, Value, from_batches, placed, to_batch, to_record
 from pyk.wire.apis import ApiKey
+from pyk.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyk.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,6 +38,7 @@ VERSIONS: Final = {
     ApiKey.CREATE_TOPICS: 7,
 }
 """The last ones that name topics."""
+TIMEOUT_MS: Final = 30_000
 POLL_MS: Final = 500
 FETCH_BYTES: Final = 16 * 1024**2
 NO_SESSION: Final = -1
@@ -173,3 +178,14 @@ class Wire:
 def _check(code: int, message: str | None) -> None:
     if code:
         raise KafkaError(ErrorCode(code), message)
+
+
+def creation(name: str, partitions: int, configs: Mapping[str, str]) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
