@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pyk.testing import ApiKey, ErrorCode, KafkaError, ThreadBroker, serve_in_thread
+from pyk.testing.wire import creation
 from tests.clients.raw import RawClient
 from tests.testing.asking import fetch, fetch_errors, metadata, produce, production
 
@@ -252,6 +253,17 @@ def test_a_full_disk_is_a_storage_error_and_nothing_is_lost(
     assert full.hits == 2
     assert produce(client, TOPIC, 0) == {0: 0}
     assert [record.offset for record in broker.records(TOPIC)] == [0, 1]
+
+
+def test_no_topic_is_made_on_a_full_disk_and_that_is_no_bug(
+    broker: ThreadBroker, client: RawClient
+) -> None:
+    with broker.faults.fill_disk():
+        (made,) = client.ask(ApiKey.CREATE_TOPICS, 7, creation("new", 1, {})).topics
+        assert made.error_code
+    (made,) = client.ask(ApiKey.CREATE_TOPICS, 7, creation("new", 1, {})).topics
+    assert made.error_code == 0
+    broker.check()
 
 
 def test_the_disk_is_full_for_one_topic(broker: ThreadBroker, client: RawClient) -> None:

@@ -25,7 +25,7 @@ from pyk.handlers.table import ENDPOINTS, Endpoint
 from pyk.server.listeners import Server
 from pyk.testing import misbehaviour
 from pyk.testing.disk import DiskFault, ScratchDisk
-from pyk.testing.fault import Fault
+from pyk.testing.fault import Fault, Provoked
 from pyk.testing.misbehaviour import Behaviour, Handle, Later, Outcome
 from pyk.testing.requests import Request, Requests, api_name, to_api_key
 from pyk.testing.scope import Scope
@@ -34,8 +34,8 @@ from pyk.wire.apis import ApiKey
 Soon: TypeAlias = Callable[[Callable[[], object]], None]
 """Have something called in the broker's loop."""
 
-EXPECTED: Final = (KafkaError, ProtocolError)
-"""What handlers raise when all is well with them."""
+EXPECTED: Final = (KafkaError, ProtocolError, Provoked)
+"""What handlers raise when all is well with them, or a test wanted it otherwise."""
 
 
 class RequestFault(Fault):
