@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.segment import WRITEBACK_BYTES
+from pyk.offload import at_once
 from pyk.replication.flushing import Flusher
 from pyk.wire.records import Record, build_batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -200,3 +202,51 @@ async def test_in_threads_a_real_disk_is_flushed(tmp_path: Path) -> None:
         for _ in range(20):
             nursery.start_soon(flusher.wait_durable, log, append(log))
     assert log.flushed_end == 20
+
+
+async def test_a_full_segment_is_flushed_when_the_next_begins(disk: SimulatedDisk) -> None:
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=300))
+    flusher = Flusher(at_once)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        append(log, 200)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_end == 0, "nobody asked for it, and it is not full"
+        append(log, 200)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_end >= log.rolled_end == 1
+        append(log, 200)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_end >= log.rolled_end == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_full_segment_that_cannot_be_flushed_is_tried_again(
+    disk: SimulatedDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=300))
+    is_full = True
+
+    async def offload(run: Callable[[], None]) -> None:
+        if is_full:
+            raise OSError(errno.ENOSPC, "no space left")
+        run()
+
+    flusher = Flusher(offload)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        for _ in range(3):
+            append(log, 200)
+            flusher.note_append(log)
+            await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_end == 0
+        assert "topic-0 cannot be flushed for now" in caplog.text
+        is_full = False
+        append(log, 200)
+        flusher.note_append(log)
+        await trio.testing.wait_all_tasks_blocked()
+        assert log.flushed_end >= log.rolled_end == 3
+        nursery.cancel_scope.cancel()

@@ -355,6 +355,12 @@ class Log:
         return unflushed >= self.config.flush_messages or waited >= self.config.flush_ms
 
     @property
+    def rolled_end(self) -> int:
+        """Where the segments end that are full. As in Kafka they are flushed when the next begins:
+        what is not durable is not compacted, and is checked again after a crash."""
+        return self._segments.bases[-1]
+
+    @property
     def is_writeback_due(self) -> bool:
         return self._segments.active.is_writeback_due
 

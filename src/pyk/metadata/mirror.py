@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import trio
 
-from pyk.errors import ErrorCode, KafkaError
+from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.metadata.controller import Plan
 from pyk.metadata.image import ClusterImage
 from pyk.metadata.store import Compacted, Store
@@ -56,7 +56,10 @@ class Mirror:
             plan = decide(image)
             if not plan.operations:
                 return plan.outcome
-            commit = await self._store.commit(plan.compares, plan.operations)
+            try:
+                commit = await self._store.commit(plan.compares, plan.operations)
+            except OSError as error:
+                raise storage_error("the metadata", error) from error
             await self.reach(commit.revision)
             if commit.succeeded:
                 return plan.outcome

@@ -3,6 +3,7 @@
 - Whoever must not be answered before a record is durable waits for a flush. One flush serves all
   who wait when it begins; those who come while it runs share the next one.
 - Logs with `flush.ms` are flushed when that time has passed since something was appended.
+- A segment that is full is flushed, and holds no descriptor any more until somebody reads it.
 - Of logs that grow fast the system is told to begin early, so that neither a flush nor an append
   meets gigabytes that are still in memory.
 - A sync that failed ends the broker: `SyncFailed` goes up through whoever waited.
@@ -10,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import trio
@@ -19,6 +21,8 @@ from pyk.errors import KafkaError, storage_error
 from pyk.log.config import INT64_MAX
 from pyk.log.log import Log
 from pyk.offload import Offload, in_thread
+
+logger = logging.getLogger(__name__)
 
 
 class Flusher:
@@ -30,7 +34,10 @@ class Flusher:
         self._growing: dict[Log, None] = {}
         self._deadlines: dict[Log, float] = {}
         """When logs are to be flushed, on trio's clock."""
+        self._rolled: dict[Log, None] = {}
+        """Those with a full segment to be flushed, until that is done."""
         self._woken = trio.Event()
+        self._rolled_woken = trio.Event()
         self._failure: SyncFailed | None = None
 
     async def wait_durable(self, log: Log, end_offset: int) -> None:
@@ -50,12 +57,34 @@ class Flusher:
         if log.is_writeback_due:
             self._growing[log] = None
             self._woken.set()
+        if log.flushed_end < log.rolled_end and log not in self._rolled:
+            self._rolled[log] = None
+            self._rolled_woken.set()
         if log.config.flush_ms != INT64_MAX and log not in self._deadlines:
             self._deadlines[log] = trio.current_time() + log.config.flush_ms / 1000
             self._woken.set()
 
     async def run(self) -> None:
         """Bring what gathers to the disk, until cancelled. Raise SyncFailed."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._flush_rolled)
+            await self._flush_in_time()
+
+    async def _flush_rolled(self) -> None:
+        """One after the other: it is no hurry, and a disk has other things to do."""
+        while True:
+            await self._rolled_woken.wait()
+            self._rolled_woken = trio.Event()
+            for log in list(self._rolled):
+                try:
+                    await self.wait_durable(log, log.rolled_end)
+                    log.release()
+                except KafkaError:
+                    logger.warning("%s cannot be flushed for now", log.directory.name)
+                finally:
+                    del self._rolled[log]
+
+    async def _flush_in_time(self) -> None:
         while True:
             with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
                 await self._woken.wait()
