@@ -7,8 +7,8 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat sample fuzz crash kill hostile manifests docs bench spark
-.PHONY: clean
+.PHONY: help run test check format compat clients sample fuzz crash kill hostile manifests docs
+.PHONY: bench spark clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -31,7 +31,10 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients' $(ARGS)
+
+clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program; needs Java, Maven, kcat, Go, Node
+	$(PYTEST) compat_tests/pages $(ARGS)
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py
@@ -75,6 +78,13 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
+NEEDED_java := Java 17 or newer; on Debian: apt install openjdk-17-jdk-headless
+NEEDED_mvn := Maven; on Debian: apt install maven
+NEEDED_kcat := kcat; on Debian: apt install kcat
+NEEDED_go := Go 1.21 or newer, which brings the version that a module asks for: https://go.dev/dl
+NEEDED_node := Node 18 or newer; on Debian: apt install nodejs npm
+NEEDED_npm := $(NEEDED_node)
+
 .need-%:
 	@command -v $* >/dev/null || \
-	    { echo "make: '$*' is not there. This verb needs Java 17 or newer and Maven; on Debian: apt install openjdk-17-jdk-headless maven" >&2; exit 1; }
+	    { echo "make: '$*' is not there. This verb needs $(NEEDED_$*)" >&2; exit 1; }

@@ -9,6 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def page(name: str) -> str:
+    """A file that people read, by its path from the root."""
     return (ROOT / name).read_text()
 
 

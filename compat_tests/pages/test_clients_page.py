@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +62,15 @@ def run(section: str, address: str, directory: Path) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_the_setting_that_the_page_shows_is_what_clients_are_told(tmp_path: Path) -> None:
+    shown = re.search(r"pyk serve .*-o (advertised\.listeners=PLAINTEXT://(\S+):(\d+))`", PAGE)
+    assert shown is not None
+    with running(tmp_path, "-o", shown[1]) as broker:
+        told = pyk("cluster", "describe", "--format", "json", bootstrap=broker.address).out
+    (place,) = json.loads(told)["brokers"]
+    assert (place["host"], place["port"]) == (shown[2], int(shown[3]))
 
 
 def test_no_block_of_the_page_is_left_out() -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
 import click
 import pytest
 
 from pyk.cli import main
 from tests.cli.commands import pyk
+from tests.pages import blocks, page
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+PAGE = page("docs/cli.md")
 COMMANDS = re.findall(
     r"\bpyk ((?:topic|config|cluster|log|produce|consume|doctor)\b[^|<#\n]*)", PAGE
 )
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("command", [each.strip(" \\") for each in COMMANDS if "`" not in each])
@@ -47,7 +46,7 @@ def test_the_template_that_copies_a_topic_keeps_sizes_and_nulls(broker: str) -> 
     assert shown == ["5/1/-1", "6/-1/2"]
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS)
+@pytest.mark.parametrize("snippet", blocks(PAGE, "python"))
 def test_a_snippet_copies_a_topic(broker: str, snippet: str) -> None:
     names: dict[str, object] = {}
     exec(snippet, names)

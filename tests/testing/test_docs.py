@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+from tests.pages import blocks, page
+
+BLOCKS = blocks(page("docs/testing.md"), "python")
 PROGRAMS = [block for block in BLOCKS if "def test_" not in block and "def deliver" not in block]
 
 
 def recipes() -> dict[str, Callable[..., None]]:
     """The tests on the page, which share its definitions."""
-    page: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for block in BLOCKS:
             if block not in PROGRAMS:
-                exec(block, page)
-    return {name: found for name, found in page.items() if name.startswith("test_")}
+                exec(block, names)
+    return {name: found for name, found in names.items() if name.startswith("test_")}
 
 
 RECIPES = recipes()
