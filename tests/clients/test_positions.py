@@ -17,8 +17,8 @@ def filled(client: Client, topic: str) -> str:
     """A topic with a record of each of the times, and whatever client may set them."""
     create_topic(client.address, topic, partitions=2)
     sent = [Sent(value=b"%d" % at, timestamp=each) for at, each in enumerate(TIMES)]
-    for each in sent:
-        Confluent(client.address).produce(topic, [each], partition=1)
+    for batch in (sent[:1], sent[1:4], sent[4:]):
+        Confluent(client.address).produce(topic, batch, partition=1)
     return topic
 
 
