@@ -145,6 +145,19 @@ def test_topics_are_found_by_id(client: RawClient, topic: str) -> None:
     assert codes == {topic: 0, None: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
+@pytest.mark.parametrize("version", [10, 11])
+def test_a_topic_without_a_name_is_refused_with_all_others(
+    client: RawClient, topic: str, version: int
+) -> None:
+    asked = [MetadataRequestTopic(name=topic), MetadataRequestTopic(name=None)]
+    found = client.ask(ApiKey.METADATA, version, MetadataRequest(topics=asked))
+    assert [(each.name, each.error_code) for each in found.topics] == [
+        (topic, ErrorCode.INVALID_REQUEST),
+        ("", ErrorCode.INVALID_REQUEST),
+    ]
+    assert found.brokers == []
+
+
 def test_partitions_are_answered_one_by_one(client: RawClient, topic: str) -> None:
     broken = bytearray(a_batch())
     broken[-1] ^= 1

@@ -33,8 +33,10 @@ def handle(
     if wants_all(request, call):
         return _answer(request, call, broker, list(broker.image.topics.values()), [])
     asked = request.topics or []
-    if any(topic.topic_id != ZERO_UUID for topic in asked) and not finds_topics_by_id(call):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"v{call.version} does not find topics by id")
+    if not finds_topics_by_id(call) and any(
+        topic.topic_id != ZERO_UUID or topic.name is None for topic in asked
+    ):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"v{call.version} finds topics by name only")
     missing = _missing(request, call, broker)
     if missing:
         return _create_and_answer(request, call, broker, missing)
