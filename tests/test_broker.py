@@ -13,6 +13,7 @@ from pyk.broker import (
     Broker,
     HttpWish,
     data_directory_of,
+    limits_of,
     listeners_of,
     open_broker,
     open_pages,
@@ -20,6 +21,7 @@ from pyk.broker import (
 from pyk.config.settings import BrokerSettings
 from pyk.errors import KafkaError
 from pyk.metadata.controller import set_broker_defaults
+from pyk.server.limits import Limits
 from pyk.telemetry.http import CannotListen
 from pyk.telemetry.pages import Status
 
@@ -93,3 +95,15 @@ async def test_the_usual_port_for_metrics_may_be_taken_by_another_broker() -> No
         with pytest.raises(CannotListen):
             async with open_pages(wish._replace(port=first[1]), Status()):
                 pass
+
+
+def test_sizes_of_buffers_and_queues_are_kafkas_only_where_they_are_given() -> None:
+    assert limits_of(BrokerSettings({})) == Limits()
+    given = {
+        "queued.max.request.bytes": "1000",
+        "socket.send.buffer.bytes": "2000",
+        "socket.receive.buffer.bytes": "-1",
+        "socket.listen.backlog.size": "7",
+    }
+    limits = limits_of(BrokerSettings(given))
+    assert limits == Limits(buffered_bytes_max=1000, send_buffer_bytes=2000, backlog=7)
