@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -279,3 +281,26 @@ async def test_large_requests_are_counted_while_they_wait() -> None:
         assert await client.frame() is not None
         await trio.testing.wait_all_tasks_blocked()
         assert running.server.memory.held == 0
+
+
+async def test_an_answer_behind_one_that_nobody_reads_is_abandoned() -> None:
+    begun: list[str] = []
+
+    async def held() -> bytes:
+        begun.append("held")
+        return b""
+
+    def dispatch(frame: Frame, peer: Peer) -> Answer | Waiting:
+        if frame == b"much":
+            return [bytes(16_000)]
+        return waiting(held(), holds=True)
+
+    limits = Limits(stall_timeout=0.2, send_buffer_bytes=4096)
+    async with serving(dispatch, limits=limits) as running:
+        client = await connect(running)
+        client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        await client.send(*[b"much"] * 60, b"hold")
+        while running.server.connections:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    assert begun == []
+    gc.collect()  # Python warns of a coroutine that nobody closed, and pytest fails then.

@@ -5,7 +5,8 @@
                                -> one that holds awaited here; nothing is read meanwhile
                                -> one pipelined  queued; a second task awaits and sends in order
 
-- Nothing is awaited that a system call or a plain function can do, but others get their turns.
+- Nothing is awaited that a system call or a plain function can do, but others get their turns:
+  after so many requests, bytes or milliseconds.
 - Who hangs up gets no answer that is not there yet: what it waits for is cancelled.
 - A broken peer or a bug ends this connection only. What is no `Exception` ends the broker.
 """
@@ -17,6 +18,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from time import perf_counter
 from typing import Final
 
 import trio
@@ -24,6 +26,7 @@ import trio
 from pyk.errors import ProtocolError
 from pyk.handlers.call import Peer
 from pyk.server.dispatch import Answer, Dispatch, Waiting
+from pyk.server.farewells import Farewells
 from pyk.server.hangups import HangUps
 from pyk.server.limits import Closings, Limits, Memory
 from pyk.server.outbox import FileFailed, HungUp, Outbox
@@ -37,6 +40,10 @@ TURN_REQUESTS_MIN: Final = 4
 TURN_EFFORT: Final = 1024**2
 """After so many requests or bytes others have a turn: the earlier the more connections want one."""
 REQUEST_EFFORT: Final = TURN_EFFORT // TURN_REQUESTS_MAX
+TURN_SECONDS: Final = 0.002
+"""Or after so long, since a request of few bytes may ask for much."""
+PART_BYTES_MIN: Final = 32 * 1024
+"""Of a large request so much is read at a time, even if many others come at the same time."""
 GATHERED_BYTES_MAX: Final = 16 * 1024
 """Answers up to here are sent together with those of the next requests that have arrived."""
 
@@ -54,8 +61,11 @@ class Shared:
     closings: Closings = field(default_factory=Closings)
     is_draining: bool = False
     """No more requests are read. Those that were are answered."""
+    farewells: Farewells = field(default_factory=Farewells)
     contending: int = 0
     """How many connections have more to do and wait for their next turn."""
+    receiving: int = 0
+    """How many connections are inside of a large request."""
     scratch: memoryview = field(default_factory=lambda: memoryview(bytearray(SCRATCH_BYTES)))
     """What is received is cut into frames before anybody else runs, so one buffer serves all."""
 
@@ -73,8 +83,8 @@ class Seen:
 class Connection:
     __slots__ = (
         "_arrived", "_charged", "_descriptor", "_effort", "_frames", "_has_lost_an_answer",
-        "_held", "_is_waiting_for_room", "_pipeline", "_shared", "_socket", "has_hung_up",
-        "outbox", "peer", "received_bytes", "requests", "scope", "seen",
+        "_held", "_is_out_of_time", "_is_waiting_for_room", "_pipeline", "_shared", "_socket",
+        "has_hung_up", "outbox", "peer", "received_bytes", "requests", "scope", "seen",
     )  # fmt: skip
 
     def __init__(self, socket: socket.socket, peer: Peer, shared: Shared) -> None:
@@ -99,6 +109,7 @@ class Connection:
         self._held: trio.CancelScope | None = None
         """Around the handler that holds the connection."""
         self._is_waiting_for_room = False
+        self._is_out_of_time = False
         self._has_lost_an_answer = False
 
     @property
@@ -117,6 +128,8 @@ class Connection:
         try:
             with self.scope:
                 await self._guard(self._converse)
+            if not self._shared.is_draining:
+                await self._shared.farewells.wait_for_turn()
         finally:
             self._shared.hang_ups.forget(self._descriptor)
             self._shared.memory.leave(self)
@@ -167,9 +180,11 @@ class Connection:
             if self._pipeline is not pipeline or shared.is_draining:
                 return
             self._effort += handled * REQUEST_EFFORT
-            if self._effort * (1 + shared.contending) >= TURN_EFFORT:
+            is_out_of_time = self._is_out_of_time
+            others = max(shared.contending, shared.receiving)
+            if is_out_of_time or self._effort * (1 + others) >= TURN_EFFORT:
                 await self._let_others_run()
-            if handled == turn_requests:
+            if is_out_of_time or handled == turn_requests:
                 continue
             if frames.refusal is not None:
                 raise frames.refusal
@@ -195,7 +210,7 @@ class Connection:
         shared = self._shared
         while not shared.is_draining:
             # Of small requests few at a time: they are all cut before anybody else has a turn.
-            size_max = min(SMALL_BYTES_MAX + self._frames.missing_bytes, SCRATCH_BYTES)
+            size_max = min(SMALL_BYTES_MAX + self._frames.missing_bytes, self._part_bytes())
             if shared.memory.is_full and not shared.memory.favours(self):
                 if self._charged:
                     await self._wait_for_room()
@@ -210,6 +225,12 @@ class Connection:
                 raise HungUp from error
         return 0
 
+    def _part_bytes(self) -> int:
+        """How much to read at a time. All who are in the middle of large requests share a turn."""
+        if self._shared.receiving <= TURN_EFFORT // SCRATCH_BYTES:
+            return SCRATCH_BYTES
+        return max(TURN_EFFORT // self._shared.receiving, PART_BYTES_MIN)
+
     async def _wait_for_room(self) -> None:
         self._is_waiting_for_room = True
         await self._shared.memory.wait_for_room(self)
@@ -219,13 +240,14 @@ class Connection:
         """What is large enough to count is counted, until it is complete."""
         counted = pending_bytes if pending_bytes >= SMALL_BYTES_MAX else 0
         self._shared.memory.change(counted - self._charged)
+        self._shared.receiving += bool(counted) - bool(self._charged)
         self._charged = counted
         if not counted:
             self._shared.memory.leave(self)
 
     async def _handle_some(self, requests_max: int) -> int:
-        """Handle what has arrived, up to so many and the first one that is pipelined. How many
-        there were."""
+        """Handle what has arrived, up to so many, for so long, and up to the first one that is
+        pipelined. How many there were."""
         gathered: list[bytes] = []
         try:
             handled = await self._gather(gathered, requests_max)
@@ -240,33 +262,46 @@ class Connection:
     async def _gather(self, gathered: list[bytes], requests_max: int) -> int:
         """Leave small answers in `gathered`, unless something behind them is sent or waits."""
         shared, peer, pipeline = self._shared, self.peer, self._pipeline
-        handled, dispatch = 0, shared.dispatch
+        handled, dispatch, turn_ends = 0, shared.dispatch, perf_counter() + TURN_SECONDS
+        self._is_out_of_time = False
         for frame in islice(self._arrived, requests_max):
             handled += 1
             answer = dispatch(frame, peer)
-            if answer is None:
-                continue
-            if type(answer) is list and (pipeline is None or pipeline.is_empty):
-                first = answer[0]
-                if len(answer) == 1 and type(first) is bytes and len(first) <= GATHERED_BYTES_MAX:
+            if answer is not None:
+                first = answer[0] if type(answer) is list and len(answer) == 1 else None
+                if (
+                    type(first) is bytes
+                    and len(first) <= GATHERED_BYTES_MAX
+                    and (pipeline is None or pipeline.is_empty)
+                ):
                     gathered.append(first)
-                    continue
-            await self._send_gathered(gathered)
-            await self._answer_in_turn(answer, len(frame))
-            if self._pipeline is not pipeline or shared.is_draining:
+                else:
+                    await self._send_gathered(gathered, before=answer)
+                    await self._answer_in_turn(answer, len(frame))
+                    if self._pipeline is not pipeline or shared.is_draining:
+                        break
+            if perf_counter() > turn_ends:
+                self._is_out_of_time = True
                 break
         return handled
 
     # Answers
 
-    async def _send_gathered(self, gathered: list[bytes]) -> None:
+    async def _send_gathered(
+        self, gathered: list[bytes], before: Chunks | Waiting | None = None
+    ) -> None:
         if not gathered or self._has_lost_an_answer:
             return
         data = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         gathered.clear()
-        sent = self.outbox.send_now(data)
-        if sent < len(data):
-            await self.outbox.send([memoryview(data)[sent:]])
+        try:
+            sent = self.outbox.send_now(data)
+            if sent < len(data):
+                await self.outbox.send([memoryview(data)[sent:]])
+        except BaseException:
+            if isinstance(before, Waiting):
+                before.abandon()
+            raise
 
     async def _answer_in_turn(self, answer: Chunks | Waiting, request_bytes: int) -> None:
         """Send the answer, or see that it will be sent after those before it."""

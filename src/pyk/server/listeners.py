@@ -204,6 +204,7 @@ async def open_server(
         async with trio.open_nursery() as nursery:
             server = Server(opened, shared, nursery)
             nursery.start_soon(hang_ups.run)
+            nursery.start_soon(shared.farewells.run)
             nursery.start_soon(watch, server.connections, limits, shared.memory, shared.closings)
             nursery.start_soon(server.accept)
             try:
