@@ -1,140 +1,217 @@
-"""Hostile clients against a server, and a good one that must not notice: `make hostile`.
+"""Hostile clients against `pyk serve`, and a good one that must not notice: `make hostile`.
 
-The server, each kind of attacker and the good client run in processes of their own. Printed are
-the good client's latencies before and during each attack, and what the attack did to the server's
-memory; at last ten thousand idle connections, and what each of them takes.
+The broker, each attacker and the good client run in processes of their own. Printed are the good
+client's latencies before, during and after each attack, beside those of an echo that is never
+attacked, and what the attack did to the broker's memory. At the end all that the good client was
+acknowledged must be there.
 """
 
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import trio
-
-from pyk.server.binding import Listener
-from pyk.server.dispatch import Dispatcher
-from pyk.server.limits import Limits
-from pyk.server.listeners import open_server
+from tests.clients.brokers import running
+from tests.clients.stored import create_topic
 from tests.server.attacks import ATTACKS
-from tests.server.clients import ENDPOINTS
+from tests.server.good_client import TOPIC
+from tests.server.hostile_requests import BAIT, BAIT_COMPACTED, BATCHES, LURES, fill
 
-SECONDS: Final = 4.0
 MEGABYTE: Final = 1024**2
-LIMITS: Final = Limits(
-    stall_timeout=2.0, buffered_bytes_max=256 * MEGABYTE, send_buffer_bytes=102_400
+OPTIONS: Final = (
+    ("queued.max.request.bytes", 256 * MEGABYTE),
+    # Small enough for an answer that nobody reads to be noticed.
+    ("socket.send.buffer.bytes", 102_400),
 )
-"""Less patience than by default, and less memory: both are to be seen."""
+"""Less memory than by default: its end is to be seen."""
+ATTACK_TIMEOUT: Final = 120.0
 RESIDENT_BYTES_MAX: Final = 700 * MEGABYTE
 
 
-async def serve() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    listener = Listener("PLAINTEXT", "127.0.0.1", 0)
-    async with open_server([listener], Dispatcher(ENDPOINTS, None), limits=LIMITS) as server:
-        print(server.addresses[0].port, flush=True)
-        await trio.sleep_forever()
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of it."""
+
+    seconds: float
+    """Before, and after, and three times as long during an attack."""
+    many: int
+
+
+FULL: Final = Scale(seconds=1.5, many=1_000)
+
+
+class Good:
+    """The good client."""
+
+    def __init__(self, address: str) -> None:
+        command = [sys.executable, "-m", "tests.server.good_client", address]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def report(self) -> dict[str, float]:
+        """Latencies in microseconds since the last report."""
+        return self._ask("report")
+
+    def end(self) -> dict[str, float]:
+        """What it was acknowledged, and what of that is lost."""
+        return self._ask("end")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _ask(self, word: str) -> dict[str, float]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the good client has failed"
+        found: dict[str, float] = json.loads(line)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Outcome:
+    name: str
+    before: Mapping[str, float]
+    during: Mapping[str, float]
+    after: Mapping[str, float]
+    peak_bytes: int
+    logged_lines: int
+    did: str
+    bytes_each: float = 0.0
+    """What an idle connection takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Siege:
+    """A broker, the good client, and whoever is let loose."""
+
+    address: str
     process: subprocess.Popen[str]
-    port: int
     log: Path
+    good: Good
+    scale: Scale
+
+    def attack(self, name: str) -> Outcome:
+        before = self._watched(self.scale.seconds)
+        lines = self._log_lines()
+        self._forget_peak()
+        held = self.memory("VmRSS")
+        bytes_each = 0.0
+        with self._attacker(name) as attacker:
+            assert attacker.stdout is not None
+            if name == "idle":
+                count = int(attacker.stdout.readline())
+                bytes_each = (self.memory("VmRSS") - held) / count
+            did = attacker.stdout.read().strip()
+        assert attacker.returncode == 0, f"{name}: the attacker failed"
+        during = self.good.report()
+        peak, logged = self.memory("VmHWM"), self._log_lines() - lines
+        after = self._watched(self.scale.seconds)
+        assert self.process.poll() is None, f"{name}: the broker has died"
+        return Outcome(name, before, during, after, peak, logged, did, bytes_each)
+
+    def attack_with_all(self, names: Iterable[str]) -> int:
+        """At the same time. The most memory that the broker took."""
+        self._forget_peak()
+        with self._attacker(",".join(names)) as attacker:
+            assert attacker.wait(ATTACK_TIMEOUT) == 0, "an attacker failed"
+        assert self.process.poll() is None, "the broker has died"
+        return self.memory("VmHWM")
+
+    def _attacker(self, names: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.server.attacks", names, self.address]
+        command += [str(self.scale.seconds * 3), str(self.scale.many)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    def _watched(self, seconds: float) -> dict[str, float]:
+        self.good.report()
+        time.sleep(seconds)
+        return self.good.report()
 
     def memory(self, key: str) -> int:
-        """VmRSS: what it takes now. VmHWM: the most that it took."""
+        """VmRSS: what the broker takes now. VmHWM: the most that it took."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         (found,) = [line for line in lines if line.startswith(key)]
         return int(found.split()[1]) * 1024
 
-    def forget_peak(self) -> None:
+    def _forget_peak(self) -> None:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
-    def log_lines(self) -> int:
+    def _log_lines(self) -> int:
         return len(self.log.read_text().splitlines())
 
 
 @contextmanager
-def target() -> Iterator[Target]:
-    command = [sys.executable, "-m", "tests.server.hostile", "serve"]
-    with tempfile.NamedTemporaryFile(prefix="pyk-hostile-", suffix=".log") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        with process:
-            try:
-                assert process.stdout is not None
-                yield Target(process, int(process.stdout.readline()), Path(log.name))
-            finally:
-                process.kill()
+def besieged(scale: Scale) -> Iterator[Siege]:
+    """Without loss of anything acknowledged, or a bug that shows in the log, at the end."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-hostile-")))
+        log = stack.enter_context((directory / "log").open("w"))
+        options = [word for pair in OPTIONS for word in ("-o", "{}={}".format(*pair))]
+        broker = stack.enter_context(running(directory / "data", *options, log=log))
+        for topic in (TOPIC, BAIT, *LURES):
+            create_topic(broker.address, topic)
+        create_topic(broker.address, BAIT_COMPACTED, cleanup_policy="compact")
+        fill(broker.address, BAIT, BATCHES)
+        good = Good(broker.address)
+        stack.callback(good.close)
+        good.report()
+        yield Siege(broker.address, broker.process, Path(log.name), good, scale)
+        kept = good.end()
+        said = Path(log.name).read_text()
+        assert "Traceback" not in said, said
+        assert kept["lost"] == 0, f"lost {kept['lost']} of {kept['acknowledged']}"
+        assert kept["others"] == 0, "somebody else has written to the good client's topic"
+        assert kept["acknowledged"] > 0
+        print(f"\nthe good client's {kept['acknowledged']:,.0f} records are all there")
 
 
-def started(name: str, port: int, seconds: float) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.server.attacks", name, str(port), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def shown(latencies: Mapping[str, float], *names: str) -> str:
+    return " / ".join(f"{latencies[name] / 1000:>6.1f}" for name in names)
 
 
-def output(process: subprocess.Popen[str]) -> str:
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, "a client failed"
-    return out.strip()
-
-
-def latencies(process: subprocess.Popen[str]) -> str:
-    found: dict[str, float] = json.loads(output(process))
-    return " / ".join(f"{found[name]:>6,.0f}" for name in ("p50", "p99", "max"))
-
-
-def attack(name: str, server: Target) -> None:
-    before = latencies(started("good", server.port, 1.0))
-    lines = server.log_lines()
-    server.forget_peak()
-    attacker = started(name, server.port, SECONDS)
-    if name == "idle":
-        idle_memory(attacker, server)
-    during = latencies(started("good", server.port, SECONDS - 1.0))
-    did = output(attacker)
-    peak = server.memory("VmHWM")
-    print(
-        f"{name:17}{before:>26}{during:>26}{peak / MEGABYTE:>9.0f} MB"
-        f"{server.log_lines() - lines:>7}  {did}"
+def row(outcome: Outcome) -> str:
+    broker = ("broker_p50", "broker_p99")
+    return (
+        f"{outcome.name:20}{shown(outcome.before, *broker):>17}"
+        f"{shown(outcome.during, *broker, 'broker_max'):>26}"
+        f"{shown(outcome.after, *broker):>17}{shown(outcome.during, 'echo_p99'):>8}"
+        f"{outcome.peak_bytes / MEGABYTE:>8.0f}{outcome.logged_lines:>7}  {outcome.did}"
     )
-    assert peak < RESIDENT_BYTES_MAX, "memory is not bounded"
-    assert server.process.poll() is None, "the server has died"
-
-
-def idle_memory(attacker: subprocess.Popen[str], server: Target) -> None:
-    before = server.memory("VmRSS")
-    assert attacker.stdout is not None
-    count = int(attacker.stdout.readline())
-    each = (server.memory("VmRSS") - before) / count
-    print(f"{count:,} idle connections: {each / 1024:.1f} KB each")
 
 
 def main() -> None:
-    with target() as server:
-        print(f"the server starts with {server.memory('VmRSS') / MEGABYTE:.0f} MB\n")
-        print(f"{'':17}{'good client before, us':>26}{'during, us':>26}{'peak':>12}{'logged':>7}")
+    names = sys.argv[1:] or list(ATTACKS)
+    with besieged(FULL) as siege:
+        print(f"the broker starts with {siege.memory('VmRSS') / MEGABYTE:.0f} MB\n")
         print(
-            f"{'':17}{'p50 /    p99 /    max':>26}{'p50 /    p99 /    max':>26}{'':>12}{'lines':>7}"
+            f"{'good client, ms':20}{'before':>17}{'during':>26}{'after':>17}{'echo':>8}"
+            f"{'peak':>8}{'logged':>7}"
         )
-        for name in ATTACKS:
-            attack(name, server)
-        print(f"\nthe server ends with {server.memory('VmRSS') / MEGABYTE:.0f} MB")
-        log = server.log.read_text()
-        assert "Traceback" not in log, log
+        print(
+            f"{'':20}{'p50 /    p99':>17}{'p50 /    p99 /    max':>26}{'p50 /    p99':>17}"
+            f"{'p99':>8}{'MB':>8}{'lines':>7}"
+        )
+        for name in names:
+            outcome = siege.attack(name)
+            print(row(outcome), flush=True)
+            if outcome.bytes_each:
+                print(f"{'':20}{outcome.bytes_each / 1024:.1f} KB for each idle connection")
+            assert outcome.peak_bytes < RESIDENT_BYTES_MAX, "memory is not bounded"
+        print(f"\nthe broker ends with {siege.memory('VmRSS') / MEGABYTE:.0f} MB")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["serve"]:
-        trio.run(serve)
-    else:
-        main()
+    main()
