@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyk.config.broker import BROKER_KEYS, BrokerConfig
+from pyk.config.broker import BROKER_KEYS
 from pyk.config.keys import Key
 from pyk.config.listeners import Listener, parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 def test_nothing_configured_is_kafkas_defaults() -> None:
     settings = BrokerSettings()
-    assert settings.config == BrokerConfig(node_id=1, broker_id=1)
+    assert vars(settings.config) == {"node_id": 1, "broker_id": 1}
     assert settings.topic_config() == TopicConfig()
 
 

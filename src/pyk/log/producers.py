@@ -22,7 +22,8 @@ from typing import Final, NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
-from pyk.wire.batch import BatchHeader, load_crc32c
+from pyk.wire.batch import BatchHeader
+from pyk.wire.checksum import crc32c
 from pyk.wire.codec import read
 from pyk.wire.payloads.producer_snapshot import ProducerEntry, ProducerSnapshot
 from pyk.wire.prefixed import ControlType, encode_value
@@ -420,4 +421,4 @@ def _read_batches(data: Buffer, position: int) -> dict[int, list[AppendedBatch]]
 
 
 def _crc(data: Buffer) -> int:
-    return load_crc32c()(memoryview(data)[_SNAPSHOT_START.size :])
+    return crc32c(memoryview(data)[_SNAPSHOT_START.size :])

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from crc32c import crc32c
 
 from pyk.disk import Disk, File, Lock, SyncFailed
 from pyk.metadata.state import LeaseEnded, LeaseGranted, Record, State, Transaction
 from pyk.metadata.store import Delete, DeletePrefix, Entry, LeaseId, Operation, Put
+from pyk.wire.checksum import crc32c
 
 FILE_NAME: Final = "metadata.log"
 LOCK_NAME: Final = ".lock"

@@ -11,14 +11,14 @@ for whoever accepts the batch to say.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import IntEnum
-from functools import cache
 from typing import Final
 
 import msgspec
 
 from pyk.types import Buffer
+from pyk.wire.checksum import crc32c
 from pyk.wire.compression import Compression, CorruptBatch
 
 MAGIC: Final = 2
@@ -171,7 +171,6 @@ def encode_batch(
         base_sequence,
         records_count,
     )
-    crc32c = load_crc32c()
     crc = crc32c(payload, crc32c(after_crc))
     batch_length = _BATCH_LENGTH_MIN + len(payload)
     before_crc = _BEFORE_CRC.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc)
@@ -235,7 +234,7 @@ def iterate_batches(
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptBatch unless the bytes of the batch are those that its CRC was taken of."""
     covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
-    crc = load_crc32c()(covered)
+    crc = crc32c(covered)
     if crc != header.crc:
         raise CorruptBatch(f"the CRC of the batch is {header.crc:#010x}, of its bytes {crc:#010x}")
 
@@ -270,7 +269,7 @@ def _stamp_time(
     struct.pack_into(">h", buffer, position + _ATTRIBUTES_AT, attributes)
     struct.pack_into(">q", buffer, position + _MAX_TIMESTAMP_AT, max_timestamp)
     covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
-    struct.pack_into(">I", buffer, position + _CRC_AT, load_crc32c()(covered))
+    struct.pack_into(">I", buffer, position + _CRC_AT, crc32c(covered))
 
 
 def _check_start(buffer: Buffer, position: int) -> None:
@@ -297,12 +296,3 @@ def _check_length(batch_length: int) -> None:
 
 def _torn(buffer: Buffer, position: int) -> CorruptBatch:
     return CorruptBatch(f"only {len(buffer) - position} bytes of a batch")
-
-
-@cache
-def load_crc32c() -> Callable[..., int]:
-    """The function, imported when it is first needed: its package looks up its own version, which
-    takes longer than all of wire."""
-    from crc32c import crc32c
-
-    return crc32c

@@ -1,0 +1,12 @@
+"""What all tests need."""
+
+from __future__ import annotations
+
+import signal
+
+
+def pytest_configure() -> None:
+    # A shell starts what it runs in the background with interrupts ignored, and children inherit
+    # that: commands that tests interrupt would go on for ever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
