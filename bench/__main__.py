@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from bench import codec, compaction, fixture, log, pacer, records, server
+from bench import codec, compaction, fixture, log, metrics, pacer, records, server
 from bench.table import Row, print_table, save
 
 SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
@@ -14,6 +14,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "log": (log.TITLE, log.rows),
     "compaction": (compaction.TITLE, compaction.rows),
     "server": (server.TITLE, server.rows),
+    "metrics": (metrics.TITLE, metrics.rows),
     "pacer": (pacer.TITLE, pacer.rows),
     "fixture": (fixture.TITLE, fixture.rows),
 }
