@@ -236,6 +236,7 @@ def idle(target: Target) -> str:
 ATTACKS: Final[dict[str, Callable[[Target], str]]] = {
     attack.__name__.replace("_", " "): attack
     for attack in (
+        idle,
         half_frames,
         wrong_lengths,
         random_bytes,
@@ -249,7 +250,6 @@ ATTACKS: Final[dict[str, Callable[[Target], str]]] = {
         unread_fetches,
         half_closed,
         large_halves,
-        idle,
     )
 }
 
