@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 from pyk.config.broker import BROKER_KEYS, broker_key, spellings
 from pyk.config.client_metrics import CLIENT_METRICS_KEYS
@@ -40,8 +41,7 @@ class Synonym(NamedTuple):
     source: Source
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     name: str
     value: str | None
     source: Source

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from pyk.config.broker import broker_key
 from pyk.config.changes import KeyOf
@@ -59,8 +60,7 @@ class Resource(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(Struct, frozen=True, kw_only=True):
     """What a request makes of a resource. Each raises KafkaError."""
 
     layer: Callable[[Mapping[str, str], KeyOf], dict[str, str]]

@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from msgspec import Struct
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import NEVER, ClusterImage, Configured
@@ -59,8 +60,7 @@ INT64_MAX: Final = 2**63 - 1
 _RESERVED_IDS: Final = (bytes(16), bytes(15) + b"\1")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Generic[T]):
+class Plan(Struct, Generic[T], frozen=True):
     """What is answered if the transaction succeeds. Without operations there is none to make."""
 
     outcome: T

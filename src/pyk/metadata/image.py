@@ -11,8 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pyk.metadata.records import (
     BROKER_CONFIGS,
@@ -54,8 +56,7 @@ NEVER = 0
 """The revision of what was never written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(Struct, frozen=True):
     broker_id: int
     epoch: int
     listeners: tuple[Listener, ...]
@@ -63,8 +64,7 @@ class Broker:
     fenced: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     name: str
     topic_id: Uuid
     partitions: tuple[PartitionState, ...]
@@ -72,30 +72,26 @@ class Topic:
     """Of its key, which the changes of its partitions do not touch."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(Struct, frozen=True):
     """A partition that is not any more as it was created."""
 
     state: PartitionState
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     values: Mapping[str, str] = field(default_factory=dict)
     revision: int = NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(Struct, frozen=True):
     """The finalized levels. The epoch grows when one changes."""
 
     levels: Mapping[str, int] = field(default_factory=dict)
     epoch: int = NEVER
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIds:
+class ProducerIds(Struct, frozen=True):
     next_producer_id: int = 0
     revision: int = NEVER
 
@@ -103,8 +99,7 @@ class ProducerIds:
 NOT_CONFIGURED = Configured()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterImage:
+class ClusterImage(Struct, frozen=True, kw_only=True):
     revision: int = 0
     cluster_id: str | None = None
     """None before the cluster is initialised."""

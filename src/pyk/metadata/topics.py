@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from msgspec import Struct, field
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.controller import Plan, new_uuid, put
@@ -58,8 +59,7 @@ _UNKNOWN_ID: Final = "This server does not host this topic ID."
 Assignments: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True, kw_only=True):
     """A topic as a request wants it."""
 
     name: str
@@ -71,14 +71,12 @@ class NewTopic:
     """Or why they are refused, which is said only of a topic that could be made otherwise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDefaults:
+class TopicDefaults(Struct, frozen=True, kw_only=True):
     partitions: int = 1
     replication_factor: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(Struct, frozen=True):
     topic_id: Uuid
     partitions: tuple[PartitionState, ...]
     configs: Mapping[str, str]
@@ -258,8 +256,7 @@ def _duplicate() -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MorePartitions:
+class MorePartitions(Struct, frozen=True, kw_only=True):
     """How many partitions a topic shall have, as a request wants it."""
 
     name: str
@@ -327,8 +324,7 @@ def _extend(
     return topic, tuple(_assigned_partition(image, n, chosen, factor) for n, chosen in numbered)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicReference:
+class TopicReference(Struct, frozen=True):
     """A topic by its name or by its id, the other one being None or zeros."""
 
     name: str | None = None

@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import ZERO_UUID, Uuid
@@ -79,8 +80,7 @@ class Result(Protocol):
 R = TypeVar("R", bound=Result)
 
 
-@dataclass(slots=True)
-class Cached:
+class Cached(Struct):
     """A partition of a session, and what its client was last told."""
 
     asked: Asked
@@ -103,8 +103,7 @@ class Cached:
         return is_new
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     session_id: int
     uses_topic_ids: bool
     last_used_ms: int
@@ -129,8 +128,7 @@ class Answer(NamedTuple, Generic[R]):
     results: list[tuple[PartitionKey, R]]
 
 
-@dataclass(slots=True)
-class Fetch:
+class Fetch(Struct):
     """One request: what it wants, and what of the results it is to be told."""
 
     wanted: list[tuple[PartitionKey, Asked]]
