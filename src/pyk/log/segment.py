@@ -98,6 +98,8 @@ class Segment:
         self._bytes_since_entry = 0
         self._written_back = self.size
         self._first_timestamp: int | None = None
+        self._last: Placed | None = None
+        """The batch that was appended last: who waits for records reads just that."""
 
     @classmethod
     def open(
@@ -217,7 +219,8 @@ class Segment:
         self.size += len(data)
         if not position:
             self._first_timestamp = header.max_timestamp
-        self._index(Placed(position, header))
+        self._last = placed = Placed(position, header)
+        self._index(placed)
 
     def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
         """The batches from a position on, which must be the start of one. Their records are not
@@ -239,6 +242,8 @@ class Segment:
         """The batch that holds the offset, or the next one after a gap. None at the end."""
         if offset >= self.next_offset:
             return None
+        if self._last is not None and offset >= self._last.header.base_offset:
+            return self._last
         for placed in self.batches(self._offsets.lookup(offset).position, SEEK_BYTES):
             if placed.header.last_offset >= offset:
                 return placed
@@ -325,6 +330,8 @@ class Segment:
 
     def _boundary(self, first: Placed, limit: int, end_offset: int | None) -> tuple[int, int]:
         """Where the last batch ends that fits, and the offset of the next one."""
+        if self.size <= limit and (end_offset is None or end_offset >= self.next_offset):
+            return self.size, self.next_offset
         near = max(self._offsets.lookup_position(limit).position, first.position)
         if end_offset is not None:
             near = min(near, max(self._offsets.lookup(end_offset - 1).position, first.position))
@@ -335,6 +342,7 @@ class Segment:
         return self.size, self.next_offset
 
     def _cut(self, size: int) -> None:
+        self._last = None
         self._file.truncate(size)
         self.size = size
         self._written_back = min(self._written_back, size)
