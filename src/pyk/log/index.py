@@ -118,6 +118,9 @@ class OffsetIndex(IndexFile):
             raise DamagedIndex(f"{self._path.name} points beyond the log")
         self._entries = entries
 
+    def __len__(self) -> int:
+        return len(self._entries)
+
     @property
     def size(self) -> int:
         return len(self._entries) * self.entry_bytes

@@ -193,7 +193,7 @@ class Log:
         Raise KafkaError, and nothing is added: for what its producer may not do, or with
         KAFKA_STORAGE_ERROR for what the disk could not.
         """
-        stamp_offset(data, 0, self._segments.end_offset, leader_epoch)
+        stamp_offset(data, 0, self._segments.active.next_offset, leader_epoch)
         header = peek_header(data)
         if header.producer_id >= 0:
             repeated = self._check(data, header, origin, transaction_version)

@@ -183,6 +183,14 @@ class Segment:
         self._times.release()
         self._aborted.release()
 
+    def has_index_room(self, bytes_max: int) -> bool:
+        """Whether its indexes stay within a limit if each gets one more entry."""
+        # There are no more entries of times than of offsets, but for the last: a bound that mostly
+        # is enough.
+        if (len(self._offsets) + 2) * TimeIndex.entry_bytes <= bytes_max:
+            return True
+        return self.index_bytes + TimeIndex.entry_bytes <= bytes_max
+
     @property
     def index_bytes(self) -> int:
         """The size of the larger index: it has a limit, too."""

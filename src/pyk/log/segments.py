@@ -353,7 +353,7 @@ class Segments:
         newest = max(active.newest.timestamp, header.max_timestamp)
         waited = (newest if newest >= 0 else now_ms) - began
         is_old = began >= 0 and waited > self._roll_ms
-        return is_old or active.index_bytes + 12 > config.segment_index_bytes
+        return is_old or not active.has_index_room(config.segment_index_bytes)
 
     def _recover(self, recovery_point: int, cleaned_until: int) -> None:
         """Check every segment that may hold what was not durable. Each is whole, and meets the
