@@ -137,7 +137,7 @@ async def serve(
                 status.is_stopping = True
                 notify("STOPPING=1")
         except BaseExceptionGroup as group:
-            raise _only_one(group) from None
+            raise only_one(group) from None
 
 
 @asynccontextmanager
@@ -181,12 +181,11 @@ def _spare_the_loop() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
 
 
-def _only_one(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What is in the group, if it is alone: what a user has to hear."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-        found = found.exceptions[0]
-    return found
+def only_one(failure: BaseException) -> BaseException:
+    """What is in the group, if it is alone: what somebody who starts a broker has to hear."""
+    while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+        failure = failure.exceptions[0]
+    return failure
 
 
 @asynccontextmanager

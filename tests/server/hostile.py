@@ -33,7 +33,7 @@ OPTIONS: Final = (
 )
 """Less memory than by default: its end is to be seen."""
 ATTACK_TIMEOUT: Final = 120.0
-RESIDENT_BYTES_MAX: Final = 800 * MEGABYTE
+RESIDENT_BYTES_MAX: Final = 700 * MEGABYTE
 """That much, one request of 100 MB beyond, twice while it grows, and what the allocator keeps."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyk.handlers.table import ENDPOINTS
-from pyk.wire.apis import UNDECLARED, ApiKey, request_type
+from pyk.wire.apis import UNDECLARED, ApiKey, api_name, request_type
 from pyk.wire.message import layout
 
 HEAD = """\
@@ -21,12 +21,8 @@ makes of it. This page is written by `make docs` from the table that requests ar
 
 
 def page() -> str:
-    rows = [f"| {key} | {name(key)} | {versions(key)} | {state(key)} |\n" for key in ApiKey]
+    rows = [f"| {key} | {api_name(key)} | {versions(key)} | {state(key)} |\n" for key in ApiKey]
     return HEAD + "".join(rows)
-
-
-def name(key: ApiKey) -> str:
-    return key.name.title().replace("_", "")
 
 
 def versions(key: ApiKey) -> str:

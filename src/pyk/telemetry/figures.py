@@ -16,9 +16,9 @@ from pyk.replication.partition import Partition
 from pyk.server.listeners import Server
 from pyk.server.traffic import Traffic
 from pyk.telemetry.process import GarbageCollection, process_families
-from pyk.wire.apis import ApiKey
+from pyk.wire.apis import ApiKey, api_name
 
-API_NAMES: Final = {key: key.name.title().replace("_", "") for key in ApiKey}
+API_NAMES: Final = {key: api_name(key) for key in ApiKey}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

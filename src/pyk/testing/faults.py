@@ -27,9 +27,9 @@ from pyk.testing import misbehaviour
 from pyk.testing.disk import DiskFault, ScratchDisk
 from pyk.testing.fault import Fault, Provoked
 from pyk.testing.misbehaviour import Behaviour, Handle, Later, Outcome
-from pyk.testing.requests import Request, Requests, api_name, to_api_key
+from pyk.testing.requests import Request, Requests, to_api_key
 from pyk.testing.scope import Scope
-from pyk.wire.apis import ApiKey
+from pyk.wire.apis import ApiKey, api_name
 
 Soon: TypeAlias = Callable[[Callable[[], object]], None]
 """Have something called in the broker's loop."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from pyk.broker import World, open_broker
+from pyk.broker import World, only_one, open_broker
 from pyk.handlers.context import Context
 from pyk.offload import at_once
 from pyk.testing import inside
@@ -23,7 +23,6 @@ from pyk.testing.faults import Faults
 from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
-from pyk.testing.run import only_one
 
 
 @asynccontextmanager

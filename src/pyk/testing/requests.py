@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from pyk.testing.fault import PATIENCE
-from pyk.wire.apis import ApiKey
+from pyk.wire.apis import ApiKey, api_name
 
 KEPT: Final = 100_000
 """How many are remembered; the oldest are forgotten first."""
@@ -79,10 +79,6 @@ def to_api_key(api: ApiKey | str) -> ApiKey:
         return api
     wanted = api.replace("_", "").casefold()
     for key in ApiKey:
-        if key.name.replace("_", "").casefold() == wanted:
+        if api_name(key).casefold() == wanted:
             return key
     raise ValueError(f"Kafka has no API {api!r}")
-
-
-def api_name(key: ApiKey) -> str:
-    return key.name.title().replace("_", "")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from pyk.broker import Broker, World, open_broker
+from pyk.broker import Broker, World, only_one, open_broker
 from pyk.config.settings import BrokerSettings
 from pyk.testing.clock import BrokerClock
 from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
@@ -153,10 +153,3 @@ def is_provoked(
     if isinstance(failure, BaseExceptionGroup):
         return all(is_provoked(each, kind) for each in failure.exceptions)
     return isinstance(failure, kind)
-
-
-def only_one(failure: BaseException) -> BaseException:
-    """What is in the group, if it is alone: what somebody who starts a broker has to hear."""
-    while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
-        failure = failure.exceptions[0]
-    return failure

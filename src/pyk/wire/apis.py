@@ -140,7 +140,12 @@ def response_type(key: ApiKey) -> type:
     return _message(key, "Response")
 
 
+def api_name(key: ApiKey) -> str:
+    """As Kafka writes it."""
+    return key.name.title().replace("_", "")
+
+
 def _message(key: ApiKey, suffix: str) -> type:
     module = import_module(f"pyk.wire.messages.{key.name.lower()}")
-    declared: type = getattr(module, key.name.title().replace("_", "") + suffix)
+    declared: type = getattr(module, api_name(key) + suffix)
     return declared
