@@ -1,0 +1,118 @@
+"""What all kinds of groups have in common: what offsets, listings and deletions ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pyk.config.broker import BrokerConfig
+from pyk.config.group import GroupConfig
+from pyk.coordinator.machine import Record
+from pyk.coordinator.timers import Timers
+from pyk.errors import ErrorCode, KafkaError
+from pyk.metadata.image import ClusterImage
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class GroupType(Enum):
+    """The names that ListGroups has for them."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class Caller(NamedTuple):
+    """Who asks: what a group notes of its members, and the version that they speak."""
+
+    version: int
+    client_id: str
+    host: str
+    """As Kafka writes it, with a slash before the address."""
+
+
+class Timer(NamedTuple):
+    """Something that a group has to do at its time. `kind` belongs to the type of group."""
+
+    group_id: str
+    kind: str
+    member_id: str = ""
+
+
+class Group(Protocol):
+    group_id: str
+
+    @property
+    def type(self) -> GroupType: ...
+
+    @property
+    def state(self) -> str:
+        """Kafka's name for it, such as Stable."""
+
+    @property
+    def protocol_type(self) -> str:
+        """What its members are: `consumer`, `connect`, or nothing if it has offsets only."""
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        version: int,
+        is_transactional: bool,
+    ) -> None:
+        """Whether offsets may be committed by that member of that generation or epoch. Raise
+        KafkaError."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether that member may ask for offsets. Raise KafkaError."""
+
+    def check_offset_delete(self) -> None:
+        """Whether some of its offsets may be deleted. Raise KafkaError."""
+
+    def check_delete(self) -> None:
+        """Whether it may be deleted. Raise KafkaError."""
+
+    def is_subscribed_to(self, topic: str) -> bool: ...
+
+    def offsets_age_from(self, commit_timestamp: int) -> int | None:
+        """The time of day from which an offset that was committed then counts its age, in
+        milliseconds, or None as long as it does not grow old."""
+
+    def note_commit(self, member_id: str, now: float) -> None:
+        """A member has committed, which for some is a sign of life."""
+
+    def tombstones(self) -> list[Record]:
+        """What deletes it, but for its offsets."""
+
+
+class Surroundings:
+    """What the groups of one shard share."""
+
+    def __init__(
+        self,
+        *,
+        config: Callable[[], BrokerConfig],
+        group_config: Callable[[str], GroupConfig],
+        rng: Random,
+        now_ms: Callable[[], int],
+        image: ClusterImage | None = None,
+    ) -> None:
+        self.config = config
+        self.group_config = group_config
+        self.rng = rng
+        self.now_ms = now_ms
+        """The time of day. What waits is measured by the `now` that machines are given."""
+        self.image = image or ClusterImage()
+        self.groups: dict[str, Group] = {}
+        self.timers: Timers[Timer] = Timers()
+
+    def found(self, group_id: str) -> Group:
+        """Raise KafkaError."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        return group
