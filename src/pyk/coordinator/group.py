@@ -10,7 +10,6 @@ from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
 from pyk.coordinator.machine import Record
 from pyk.coordinator.timers import Timers
-from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 
 if TYPE_CHECKING:
@@ -109,10 +108,3 @@ class Surroundings:
         self.image = image or ClusterImage()
         self.groups: dict[str, Group] = {}
         self.timers: Timers[Timer] = Timers()
-
-    def found(self, group_id: str) -> Group:
-        """Raise KafkaError."""
-        group = self.groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        return group

@@ -1,0 +1,1 @@
+"""Classic groups: members who share partitions out among themselves."""

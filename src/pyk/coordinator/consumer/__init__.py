@@ -1,0 +1,1 @@
+"""Consumer groups (KIP-848): members who are told by the broker."""

@@ -1,0 +1,279 @@
+"""The groups of one shard, as a machine: each call goes to the kind of group that it is about.
+
+ClassicGroups     members who share partitions out among themselves
+ConsumerGroups    members who are told by the broker (KIP-848)
+Offsets           what either kind has committed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyk.coordinator import offsets
+from pyk.coordinator.classic.group import ClassicGroup
+from pyk.coordinator.classic.groups import ClassicGroups
+from pyk.coordinator.consumer.group import ConsumerGroup
+from pyk.coordinator.consumer.groups import ConsumerGroups
+from pyk.coordinator.group import Caller, Group, Surroundings, Timer
+from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.offsets import Offsets
+from pyk.errors import ErrorCode, KafkaError
+from pyk.metadata.image import ClusterImage
+from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyk.wire.messages.delete_groups import DeletableGroupResult
+from pyk.wire.messages.heartbeat import HeartbeatRequest
+from pyk.wire.messages.join_group import JoinGroupRequest
+from pyk.wire.messages.leave_group import LeaveGroupRequest
+from pyk.wire.messages.list_groups import ListedGroup, ListGroupsRequest
+from pyk.wire.messages.offset_commit import OffsetCommitRequest
+from pyk.wire.messages.offset_delete import OffsetDeleteRequest
+from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from pyk.wire.messages.sync_group import SyncGroupRequest
+from pyk.wire.payloads.classic_group_records import GroupMetadataKey
+from pyk.wire.payloads.offset_records import OffsetCommitKey
+
+CLEANING: Final = Timer("", "expire offsets")
+"""Belongs to no group: when to look for what is too old."""
+
+
+class Groups:
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self._groups = surroundings.groups
+        self.offsets = Offsets()
+        self.classic = ClassicGroups(surroundings)
+        self.consumer = ConsumerGroups(surroundings)
+        self._to_clean: list[str] = []
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._groups.values())
+
+    # The machine
+
+    def apply(self, record: Record) -> None:
+        key = record.key
+        match key:
+            case OffsetCommitKey():
+                if record.value is not None and key.group not in self._groups:
+                    self.classic.simple(key.group)
+                self.offsets.apply(key, record.value)
+            case GroupMetadataKey():
+                self.classic.apply(record)
+            case _:
+                self.consumer.apply(record)
+
+    def on_loaded(self, now: float) -> None:
+        self.classic.on_loaded(now)
+        self.consumer.on_loaded(now)
+        self._clean_later(now)
+
+    def deadline(self) -> float | None:
+        return self._surroundings.timers.deadline()
+
+    def expire(self, now: float) -> Decision:
+        timer = self._surroundings.timers.take_due(now)
+        if timer is None:
+            return Decision()
+        if timer == CLEANING:
+            return self._clean(now)
+        match self._groups.get(timer.group_id):
+            case ClassicGroup():
+                return self.classic.expire(timer, now)
+            case ConsumerGroup():
+                return self.consumer.expire(timer, now)
+        return Decision()
+
+    def on_image(self, image: ClusterImage, now: float) -> Decision:
+        """Topics have come, changed or gone."""
+        before, self._surroundings.image = self._surroundings.image, image
+        if image.topics is before.topics:
+            return Decision()
+        self.consumer.on_image(image, now)
+        gone = offsets.of_deleted_topics(self.offsets, before, image, iter(list(self._groups)))
+        return Decision(list(gone))
+
+    # Members of classic groups
+
+    def join(
+        self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        group = self._groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return self.consumer.join(request, caller, ticket, now)
+            gone = group.tombstones()
+            decision = self.classic.join(request, caller, ticket, now)
+            return decision._replace(records=[*gone, *decision.records])
+        return self.classic.join(request, caller, ticket, now)
+
+    def sync(
+        self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        if isinstance(self._groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.sync(request, caller, ticket, now)
+        return self.classic.sync(request, caller, ticket, now)
+
+    def heartbeat(
+        self, request: HeartbeatRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        if isinstance(self._groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.classic_heartbeat(request, caller, ticket, now)
+        return self.classic.heartbeat(request, caller, ticket, now)
+
+    def leave(
+        self, request: LeaveGroupRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        if isinstance(self._groups.get(request.group_id), ConsumerGroup):
+            return self.consumer.leave(request, caller, ticket, now)
+        return self.classic.leave(request, caller, ticket, now)
+
+    # Members of consumer groups
+
+    def consumer_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        return self.consumer.heartbeat(request, caller, ticket, now)
+
+    # Offsets
+
+    def commit(
+        self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        """The partitions are known to be there."""
+        group = self._groups.get(request.group_id)
+        generation = request.generation_id_or_member_epoch
+        if group is not None:
+            group.check_commit(
+                request.member_id,
+                request.group_instance_id,
+                generation,
+                version=caller.version,
+                is_transactional=False,
+            )
+            group.note_commit(request.member_id, now)
+        elif generation >= 0:
+            if tells_of_missing_groups(caller):
+                raise missing(request.group_id)
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        records, response = offsets.commit(
+            request,
+            metadata_bytes_max=self._surroundings.config().offset_metadata_max_bytes,
+            now_ms=self._surroundings.now_ms(),
+        )
+        return Decision(records, [Reply(ticket, response)])
+
+    def fetch(self, request: OffsetFetchRequestGroup, ticket: Ticket, now: float) -> Decision:
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            group.check_fetch(request.member_id, request.member_epoch)
+        found = offsets.fetched(self.offsets.of(request.group_id), request.topics)
+        response = OffsetFetchResponseGroup(group_id=request.group_id, topics=found)
+        return Decision(replies=[Reply(ticket, response)])
+
+    def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket, now: float) -> Decision:
+        group = self._found(request.group_id)
+        group.check_offset_delete()
+        committed = self.offsets.of(request.group_id)
+        records, response = offsets.delete(request, group, committed)
+        return Decision(records, [Reply(ticket, response)])
+
+    # Groups as such
+
+    def listed(self, request: ListGroupsRequest) -> list[ListedGroup]:
+        states = {state.lower() for state in request.states_filter}
+        types = {name.lower() for name in request.types_filter}
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.type.value,
+            )
+            for group in self._groups.values()
+            if (not states or group.state.lower() in states)
+            and (not types or group.type.value.lower() in types)
+        ]
+
+    def describe(self, group_id: str, operations: int, ticket: Ticket, now: float) -> Decision:
+        group = self._groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise missing(group_id) if group is None else other_type(group_id, "classic")
+        return Decision(replies=[Reply(ticket, self.classic.describe(group, operations))])
+
+    def describe_consumer(self, group_id: str, ticket: Ticket, now: float) -> Decision:
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise missing(group_id) if group is None else other_type(group_id, "consumer")
+        return Decision(replies=[Reply(ticket, self.consumer.describe(group))])
+
+    def delete(self, group_id: str, ticket: Ticket, now: float) -> Decision:
+        group = self._found(group_id)
+        group.check_delete()
+        response = DeletableGroupResult(group_id=group_id)
+        return Decision(self._deletion(group), [Reply(ticket, response)])
+
+    def _found(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise missing(group_id)
+        return group
+
+    def _deletion(self, group: Group) -> list[Record]:
+        committed = self.offsets.of(group.group_id)
+        return [*offsets.tombstones_of(group.group_id, committed), *group.tombstones()]
+
+    # What is too old
+
+    def _clean_later(self, now: float) -> None:
+        interval_ms = self._surroundings.config().offsets_retention_check_interval_ms
+        self._surroundings.timers.set(CLEANING, now + interval_ms / 1000)
+
+    def _clean(self, now: float) -> Decision:
+        """Delete what is too old of the next group that has such, and of the others later."""
+        if not self._to_clean:
+            self._to_clean = list(self._groups)
+        while self._to_clean:
+            group = self._groups.get(self._to_clean.pop())
+            records = [] if group is None else self._outdated(group)
+            if records:
+                self._surroundings.timers.set(CLEANING, now)
+                return Decision(records)
+        self._clean_later(now)
+        return Decision()
+
+    def _outdated(self, group: Group) -> list[Record]:
+        committed = self.offsets.of(group.group_id)
+        old = list(
+            offsets.expired(
+                group,
+                committed,
+                now_ms=self._surroundings.now_ms(),
+                retention_minutes=self._surroundings.config().offsets_retention_minutes,
+            )
+        )
+        if len(old) == sum(map(len, committed.values())) and _is_deletable(group):
+            old += group.tombstones()
+        return old
+
+
+def tells_of_missing_groups(caller: Caller) -> bool:
+    """Whether OffsetCommit may say that there is no such group: since v9 (KIP-848)."""
+    return caller.version >= 9
+
+
+def missing(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def other_type(group_id: str, wanted: str) -> KafkaError:
+    message = f"Group {group_id} is not a {wanted} group."
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def _is_deletable(group: Group) -> bool:
+    try:
+        group.check_delete()
+    except KafkaError:
+        return False
+    return True

@@ -1,0 +1,171 @@
+"""The log of a shard: a partition of an internal topic, in terms of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, cast
+
+import trio
+
+from pyk.coordinator.machine import Record
+from pyk.disk import File
+from pyk.errors import ErrorCode, KafkaError, ProtocolError
+from pyk.log.producers import Origin
+from pyk.log.segment import Piece
+from pyk.replication.partition import ACKS_ALL, Partition
+from pyk.types import Buffer
+from pyk.wire.batch import BatchHeader, iterate_batches
+from pyk.wire.compression import Compression
+from pyk.wire.prefixed import (
+    ControlType,
+    decode_control_type,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from pyk.wire.records import Record as StoredRecord
+from pyk.wire.records import build_batch, read_records
+
+READ_BYTES: Final = 1 << 20
+"""How much of a log is applied before others have their turn."""
+
+_REFUSALS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of a coordinator hears when the log refuses."""
+
+
+class RecordTypes(NamedTuple):
+    """What an internal topic holds."""
+
+    keys: Mapping[int, type]
+    values: Mapping[type, type]
+    """By the type of the key."""
+
+
+class Journal:
+    def __init__(
+        self, partition: Partition, types: RecordTypes, compression: Compression, timeout: float
+    ) -> None:
+        self._partition = partition
+        self._types = types
+        self._compression = compression
+        self._timeout = timeout
+        """How long the replicas have to take what was appended, in seconds."""
+        self._flush_due_before = -1
+        self.unreadable = 0
+        """Records of the log that were passed over."""
+
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.end_offset
+
+    @property
+    def is_empty(self) -> bool:
+        log = self._partition.log
+        return log.start_offset == log.end_offset
+
+    def append(self, records: Sequence[Record], now_ms: int) -> None:
+        """Add them in one batch, all or none. Raise KafkaError as clients are to hear it."""
+        batch = build_batch(
+            [
+                StoredRecord(
+                    offset,
+                    now_ms,
+                    encode_key(record.key),
+                    None if record.value is None else encode_value(record.value, record.version),
+                )
+                for offset, record in enumerate(records)
+            ],
+            compression=self._compression,
+        )
+        try:
+            produced = self._partition.produce(
+                batch, acks=ACKS_ALL, now_ms=now_ms, origin=Origin.COORDINATOR
+            )
+        except KafkaError as refusal:
+            raise as_coordinator(refusal) from refusal
+        if produced.is_flush_due:
+            self._flush_due_before = produced.added.last_offset + 1
+
+    def is_committed(self, end_offset: int) -> bool:
+        """Whether what is before that offset is where it has to be for an answer."""
+        return self._partition.log.high_watermark >= end_offset > self._flush_due_before
+
+    async def wait_committed(self, end_offset: int) -> None:
+        """Raise KafkaError as clients are to hear it."""
+        is_flush_due = end_offset <= self._flush_due_before
+        try:
+            with trio.fail_after(self._timeout):
+                await self._partition.wait_committed(end_offset, is_flush_due=is_flush_due)
+        except trio.TooSlowError:
+            raise as_coordinator(KafkaError(ErrorCode.REQUEST_TIMED_OUT)) from None
+        except KafkaError as refusal:
+            raise as_coordinator(refusal) from refusal
+
+    def replay(self) -> Iterator[list[Record]]:
+        """All that is committed, some of it at a time. What belongs to a transaction comes when
+        that is committed."""
+        log = self._partition.log
+        open_transactions: dict[int, list[Record]] = {}
+        offset = log.start_offset
+        while offset < log.high_watermark:
+            piece = log.read(offset, READ_BYTES, log.high_watermark)
+            if piece is None:
+                return
+            data, found = _bytes_of(piece), list[Record]()
+            for position, header in iterate_batches(data, torn_tail_allowed=False):
+                if header.last_offset < offset:
+                    continue
+                if header.is_control:
+                    records = open_transactions.pop(header.producer_id, [])
+                    if _is_commit(data, position, header):
+                        found += records
+                elif header.is_transactional:
+                    records = open_transactions.setdefault(header.producer_id, [])
+                    records += self._decoded(data, position, header)
+                else:
+                    found += self._decoded(data, position, header)
+            yield found
+            offset = piece.end_offset
+
+    def _decoded(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
+        for stored in read_records(data, position, header):
+            try:
+                record = self._record(stored)
+            except ProtocolError:
+                record = None
+            if record is None:
+                self.unreadable += 1
+            else:
+                yield record
+
+    def _record(self, stored: StoredRecord) -> Record | None:
+        key = None if stored.key is None else decode_key(self._types.keys, stored.key)
+        if key is None:
+            return None
+        if stored.value is None:
+            return Record(key, None)
+        return Record(key, decode_value(self._types.values[type(key)], stored.value))
+
+
+def as_coordinator(refusal: KafkaError) -> KafkaError:
+    """What went wrong with a log, said to somebody who knows of groups only."""
+    return KafkaError(_REFUSALS.get(refusal.code, refusal.code), refusal.message)
+
+
+def _is_commit(data: Buffer, position: int, header: BatchHeader) -> bool:
+    (marker,) = read_records(data, position, header)
+    return decode_control_type(marker.key) == ControlType.COMMIT
+
+
+def _bytes_of(piece: Piece) -> bytes:
+    records = piece.records
+    return cast("File", records.file).read(records.position, records.size)

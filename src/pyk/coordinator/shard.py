@@ -1,0 +1,159 @@
+"""The shell around a machine: it makes decisions happen, and answers when they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+import trio
+
+from pyk.coordinator.journal import Journal
+from pyk.coordinator.machine import Decision, Machine, Ticket
+from pyk.errors import ErrorCode, KafkaError
+
+M = TypeVar("M", bound=Machine)
+
+
+class Shard(Generic[M]):
+    def __init__(
+        self,
+        machine: M,
+        journal: Journal,
+        now_ms: Callable[[], int],
+        note_deadline: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.machine = machine
+        self._journal = journal
+        self._now_ms = now_ms
+        self._note_deadline = note_deadline
+        self._waiters: dict[Ticket, _Waiter] = {}
+        self._last_ticket = 0
+        self.is_loaded = False
+        self.is_dropped = False
+
+    async def load(self) -> None:
+        """Bring the machine to where its log is. Others have their turn now and then."""
+        for records in self._journal.replay():
+            for record in records:
+                self.machine.apply(record)
+            await trio.lowlevel.checkpoint()
+            if self.is_dropped:
+                return
+        self.begin()
+
+    def begin(self) -> None:
+        """The machine is where its log is."""
+        self.machine.on_loaded(trio.current_time())
+        self.is_loaded = True
+        self._tell_deadline()
+
+    @property
+    def unreadable(self) -> int:
+        return self._journal.unreadable
+
+    def execute(self, decide: Callable[[M, Ticket, float], Decision]) -> Any | Awaitable[Any]:
+        """The response, or an awaitable of it if it is not decided yet, or not committed. Raise
+        KafkaError, or have it raised by the awaitable."""
+        if not self.is_loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._last_ticket += 1
+        ticket = Ticket(self._last_ticket)
+        waiter = self._waiters[ticket] = _Waiter()
+        try:
+            self._perform(decide(self.machine, ticket, trio.current_time()))
+        except KafkaError:
+            self._waiters.pop(ticket, None)
+            raise
+        if waiter.is_answered and self._journal.is_committed(waiter.end_offset):
+            return waiter.result()
+        return self._wait(waiter)
+
+    def perform(self, decide: Callable[[M, float], Decision]) -> None:
+        """Carry out what nobody asked for and nobody waits for. Raise KafkaError."""
+        if self.is_loaded:
+            self._perform(decide(self.machine, trio.current_time()))
+
+    def deadline(self) -> float | None:
+        return self.machine.deadline() if self.is_loaded else None
+
+    def expire(self) -> bool:
+        """Do one thing of those that are due. Whether there was one. Raise KafkaError."""
+        now = trio.current_time()
+        deadline = self.deadline()
+        if deadline is None or deadline > now:
+            return False
+        self._perform(self.machine.expire(now))
+        return True
+
+    def drop(self) -> None:
+        """This broker is no longer the one to ask. Who waits is told."""
+        self.is_dropped, self.is_loaded = True, False
+        waiters, self._waiters = self._waiters, {}
+        for waiter in waiters.values():
+            waiter.answer(KafkaError(ErrorCode.NOT_COORDINATOR), 0)
+
+    def _perform(self, decision: Decision) -> None:
+        # Not async, so nothing can come between deciding, logging and applying.
+        if decision.records:
+            try:
+                self._journal.append(decision.records, self._now_ms())
+            except KafkaError as refusal:
+                if decision.otherwise is None:
+                    self._refuse(decision, refusal)
+                    return
+                decision = decision.otherwise(refusal)
+                assert not decision.records, "the log has refused already"
+            for record in decision.records:
+                self.machine.apply(record)
+        for ticket, response in decision.replies:
+            waiter = self._waiters.pop(ticket, None)
+            if waiter is not None:
+                waiter.answer(response, self._journal.end_offset)
+        self._tell_deadline()
+
+    def _refuse(self, decision: Decision, refusal: KafkaError) -> None:
+        for ticket, _ in decision.replies:
+            waiter = self._waiters.pop(ticket, None)
+            if waiter is not None:
+                waiter.answer(refusal, 0)
+
+    def _tell_deadline(self) -> None:
+        deadline = self.machine.deadline()
+        if deadline is not None:
+            self._note_deadline(deadline)
+
+    async def _wait(self, waiter: _Waiter) -> Any:
+        while not waiter.is_answered:
+            await waiter.wait()
+        if not self._journal.is_committed(waiter.end_offset):
+            await self._journal.wait_committed(waiter.end_offset)
+        return waiter.result()
+
+
+class _Waiter:
+    """Somebody who has asked."""
+
+    __slots__ = ("_answered", "_response", "end_offset", "is_answered")
+
+    def __init__(self) -> None:
+        self.is_answered = False
+        self.end_offset = 0
+        """The answer may be given when the log is committed up to there."""
+        self._response: Any = None
+        self._answered: trio.Event | None = None
+
+    def answer(self, response: Any, end_offset: int) -> None:
+        """A KafkaError is raised where the response would be returned."""
+        self.is_answered, self.end_offset = True, end_offset
+        self._response = response
+        if self._answered is not None:
+            self._answered.set()
+
+    async def wait(self) -> None:
+        self._answered = trio.Event()
+        await self._answered.wait()
+
+    def result(self) -> Any:
+        if isinstance(self._response, KafkaError):
+            raise self._response
+        return self._response
