@@ -23,6 +23,7 @@ import trio
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
+from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.config_resources import settings_in
@@ -55,6 +56,8 @@ from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyk.coordinator.group_coordinator import GroupCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -202,7 +205,7 @@ async def open_broker(
             trio.open_nursery() as nursery,
         ):
             await _register(mirror, settings)
-            context = _assemble(settings, mirror, directory, world)
+            context = _assemble(settings, mirror, directory, world, nursery)
             upkeep = Upkeep(
                 disk,
                 directory,
@@ -244,12 +247,32 @@ async def _register(mirror: Mirror, settings: BrokerSettings) -> None:
 
 
 def _assemble(
-    settings: BrokerSettings, mirror: Mirror, directory: DataDirectory, world: World
+    settings: BrokerSettings,
+    mirror: Mirror,
+    directory: DataDirectory,
+    world: World,
+    nursery: trio.Nursery,
 ) -> Context:
     config, rng = settings.config, SystemRandom()
 
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
+
+    def begin_groups() -> GroupCoordinator:
+        # Imported when the first group comes, or is found: most of a broker's start is imports.
+        from pyk.coordinator.group_coordinator import GroupCoordinator
+
+        coordinator = GroupCoordinator(
+            node_id=config.node_id,
+            settings=lambda: broker.settings,
+            mirror=mirror,
+            directory=directory,
+            replicas=replicas,
+            rng=rng,
+            now_ms=world.now_ms,
+        )
+        nursery.start_soon(coordinator.run)
+        return coordinator
 
     flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
@@ -265,7 +288,10 @@ def _assemble(
         served=served(),
         rng=rng,
         now_ms=world.now_ms,
+        begin_groups=begin_groups,
     )
+    if any(partition.topic == GROUP_TOPIC for partition in directory.partitions):
+        broker.group_coordinator = begin_groups()
     return broker
 
 
@@ -284,6 +310,8 @@ async def _follow(broker: Context, server: Server) -> None:
             broker.settings = settings
             server.limit(limits_of(settings))
         broker.replicas.on_image(image)
+        if broker.group_coordinator is not None:
+            broker.group_coordinator.on_image(image)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:

@@ -12,6 +12,7 @@ import trio
 
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
+from pyk.coordinator.group_coordinator import GroupCoordinator
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
@@ -63,7 +64,7 @@ async def open_context(
         await mirror.carry_out(lambda image: initialise(image, CLUSTER_ID, FEATURES))
         for broker_id, record in {NODE_ID: HERE, **others}.items():
             await _register(mirror, broker_id, record)
-        broker = _assembled(settings, mirror, directory)
+        broker = _assembled(settings, mirror, directory, nursery)
         nursery.start_soon(_follow, broker)
         nursery.start_soon(broker.flusher.run)
         yield broker
@@ -74,9 +75,24 @@ async def _register(mirror: Mirror, broker_id: int, record: BrokerRecord) -> Non
     await mirror.carry_out(lambda image: register_broker(image, broker_id, record))
 
 
-def _assembled(settings: BrokerSettings, mirror: Mirror, directory: DataDirectory) -> Context:
+def _assembled(
+    settings: BrokerSettings, mirror: Mirror, directory: DataDirectory, nursery: trio.Nursery
+) -> Context:
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
+
+    def begin_groups() -> GroupCoordinator:
+        coordinator = GroupCoordinator(
+            node_id=NODE_ID,
+            settings=lambda: broker.settings,
+            mirror=mirror,
+            directory=directory,
+            replicas=broker.replicas,
+            rng=rng,
+            now_ms=broker.now_ms,
+        )
+        nursery.start_soon(coordinator.run)
+        return coordinator
 
     flusher, rng = Flusher(at_once), Random(1)
     broker = Context(
@@ -91,6 +107,7 @@ def _assembled(settings: BrokerSettings, mirror: Mirror, directory: DataDirector
         served={},
         rng=rng,
         now_ms=lambda: NOW_MS,
+        begin_groups=begin_groups,
     )
     return broker
 
@@ -100,6 +117,8 @@ async def _follow(broker: Context) -> None:
         image = await broker.mirror.reach(broker.image.revision + 1)
         broker.settings = settings_in(image, broker)
         broker.replicas.on_image(image)
+        if broker.group_coordinator is not None:
+            broker.group_coordinator.on_image(image)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

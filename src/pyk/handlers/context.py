@@ -24,6 +24,8 @@ from pyk.wire.messages.api_versions import ApiVersionsResponse
 if TYPE_CHECKING:
     from random import Random
 
+    from pyk.coordinator.group_coordinator import GroupCoordinator
+
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
@@ -42,12 +44,21 @@ class Context:
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
+    begin_groups: Callable[[], GroupCoordinator]
+    """Makes the coordinator of groups, which few brokers need as soon as they start."""
+    group_coordinator: GroupCoordinator | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
     @property
     def image(self) -> ClusterImage:
         return self.mirror.image
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        if self.group_coordinator is None:
+            self.group_coordinator = self.begin_groups()
+        return self.group_coordinator
 
     def topic_named(self, name: str) -> Topic:
         """Raise KafkaError."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
+from pyk.coordinator.internal_topics import internal_topic
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import INTERNAL_TOPICS, Context
 from pyk.handlers.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
-from pyk.metadata.image import Broker, Topic
+from pyk.metadata.controller import Plan
+from pyk.metadata.image import Broker, ClusterImage, Topic
 from pyk.metadata.records import NO_LEADER, PartitionState
 from pyk.metadata.topic_names import check_topic_name
-from pyk.metadata.topics import NewTopic, TopicDefaults, create_topics
+from pyk.metadata.topics import Creation, TopicDefaults, create_topics
 from pyk.types import ZERO_UUID
 from pyk.wire.messages.metadata import (
     MetadataRequest,
@@ -83,10 +85,12 @@ async def _create_and_answer(
     defaults = TopicDefaults(
         partitions=config.num_partitions, replication_factor=config.default_replication_factor
     )
-    topics = [NewTopic(name=name) for name in missing]
-    outcomes = await broker.mirror.carry_out(
-        lambda image: create_topics(image, topics, defaults, broker.rng)
-    )
+
+    def decide(image: ClusterImage) -> Plan[list[Creation]]:
+        topics = [internal_topic(name, broker.settings, image) for name in missing]
+        return create_topics(image, topics, defaults, broker.rng)
+
+    outcomes = await broker.mirror.carry_out(decide)
     # One that somebody else was faster to make is there, unless it is gone again.
     refused = {
         name: each

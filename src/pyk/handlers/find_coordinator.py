@@ -1,0 +1,97 @@
+"""FindCoordinator, v0-6: who looks after a group.
+
+The topic that groups live on is made when it is first needed, and the answer waits for it. Kafka
+makes it too, but answers that there is no coordinator, and the client asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from enum import IntEnum
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+NOBODY = -1
+
+
+class KeyType(IntEnum):
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+def handle(
+    request: FindCoordinatorRequest, call: Call, broker: Context
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    keys = request.coordinator_keys if asks_for_many(call) else [request.key]
+    if request.key_type not in set(KeyType):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.key_type} is no kind of coordinator")
+    if request.key_type != KeyType.GROUP:
+        refusal = _not_served(request.key_type)
+        return _answer(call, [_refused(key, refusal) for key in keys])
+    if broker.groups.has_topic:
+        return _answer(call, [_found(key, call, broker) for key in keys])
+    return _create_and_answer(keys, call, broker)
+
+
+def refuse(request: FindCoordinatorRequest, refusal: KafkaError) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        node_id=NOBODY,
+        port=NOBODY,
+        coordinators=[_refused(key, refusal) for key in request.coordinator_keys],
+    )
+
+
+def asks_for_many(call: Call) -> bool:
+    """KIP-699."""
+    return call.version >= 4
+
+
+def _not_served(key_type: int) -> KafkaError:
+    if key_type == KeyType.TRANSACTION:
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return KafkaError(ErrorCode.INVALID_REQUEST)
+
+
+async def _create_and_answer(
+    keys: list[str], call: Call, broker: Context
+) -> FindCoordinatorResponse:
+    try:
+        await broker.groups.create_topic()
+    except KafkaError as refusal:
+        return _answer(call, [_refused(key, refusal) for key in keys])
+    return _answer(call, [_found(key, call, broker) for key in keys])
+
+
+def _found(key: str, call: Call, broker: Context) -> Coordinator:
+    leader = broker.image.brokers.get(broker.groups.coordinator_of(key))
+    if leader is None:
+        return _refused(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    host, port = broker.address_of(leader, call.peer)
+    return Coordinator(key=key, node_id=leader.broker_id, host=host, port=port)
+
+
+def _refused(key: str, refusal: KafkaError) -> Coordinator:
+    return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=refusal.code)
+
+
+def _answer(call: Call, coordinators: list[Coordinator]) -> FindCoordinatorResponse:
+    if asks_for_many(call):
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (only,) = coordinators
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )

@@ -1,0 +1,112 @@
+"""OffsetCommit, v2-10: how far a group has read.
+
+A partition that does not exist is refused on its own. The group decides about all others together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.group_calls import caller_of, then
+from pyk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def handle(
+    request: OffsetCommitRequest, call: Call, broker: Context
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    known, unknown = _sorted_out(request, call, broker)
+    if not known:
+        return OffsetCommitResponse(topics=unknown)
+    caller = caller_of(call)
+    wanted = OffsetCommitRequest(
+        group_id=request.group_id,
+        generation_id_or_member_epoch=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_time_ms=request.retention_time_ms,
+        topics=known,
+    )
+
+    def answer(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        return _merged(unknown, response) if unknown else response
+
+    try:
+        outcome = broker.groups.execute(
+            request.group_id,
+            lambda groups, ticket, now: groups.commit(wanted, caller, ticket, now),
+        )
+    except KafkaError as refusal:
+        return answer(refuse(wanted, refusal))
+    return then(outcome, answer, lambda refusal: answer(refuse(wanted, refusal)))
+
+
+def refuse(request: OffsetCommitRequest, refusal: KafkaError) -> OffsetCommitResponse:
+    return OffsetCommitResponse(topics=[_refused(t, refusal.code) for t in request.topics])
+
+
+def finds_topics_by_id(call: Call) -> bool:
+    """KIP-848's last step: no name, so that a topic made anew is not taken for the old one."""
+    return call.version >= 10
+
+
+def _sorted_out(
+    request: OffsetCommitRequest, call: Call, broker: Context
+) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
+    """What there is, and the answers for what there is not."""
+    by_id = finds_topics_by_id(call)
+    image = broker.image
+    known, unknown = [], []
+    for wanted in request.topics:
+        topic = image.topic_by_id(wanted.topic_id) if by_id else image.topics.get(wanted.name)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append(_refused(wanted, code))
+            continue
+        count = len(topic.partitions)
+        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
+        found = OffsetCommitRequestTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=present
+        )
+        if len(present) < len(wanted.partitions):
+            absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+            missing = OffsetCommitRequestTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=absent
+            )
+            unknown.append(_refused(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if present:
+            known.append(found)
+    return known, unknown
+
+
+def _refused(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in topic.partitions
+        ],
+    )
+
+
+def _merged(
+    unknown: list[OffsetCommitResponseTopic], response: OffsetCommitResponse
+) -> OffsetCommitResponse:
+    topics = list(unknown)
+    by_name = {(topic.name, topic.topic_id): topic for topic in topics}
+    for topic in response.topics:
+        partial = by_name.get((topic.name, topic.topic_id))
+        if partial is None:
+            topics.append(topic)
+        else:
+            partial.partitions.extend(topic.partitions)
+    return OffsetCommitResponse(topics=topics)

@@ -1,0 +1,87 @@
+"""OffsetDelete, v0: forget how far a group has read of some topics (KIP-496)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.group_calls import check_group_id, then
+from pyk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def handle(
+    request: OffsetDeleteRequest, call: Call, broker: Context
+) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
+    known, unknown = _sorted_out(request, broker)
+    if not known:
+        return OffsetDeleteResponse(topics=unknown)
+    check_group_id(request.group_id)
+    wanted = OffsetDeleteRequest(group_id=request.group_id, topics=known)
+    outcome = broker.groups.execute(
+        request.group_id,
+        lambda groups, ticket, now: groups.delete_offsets(wanted, ticket, now),
+    )
+    return then(
+        outcome,
+        lambda response: _merged(unknown, response),
+        lambda refusal: refuse(request, refusal),
+    )
+
+
+def refuse(request: OffsetDeleteRequest, refusal: KafkaError) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=refusal.code, topics=[])
+
+
+def _sorted_out(
+    request: OffsetDeleteRequest, broker: Context
+) -> tuple[list[OffsetDeleteRequestTopic], list[OffsetDeleteResponseTopic]]:
+    """What there is, and the answers for what there is not."""
+    known, unknown = [], []
+    for wanted in request.topics:
+        topic = broker.image.topics.get(wanted.name)
+        count = 0 if topic is None else len(topic.partitions)
+        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
+        absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+        if present:
+            known.append(OffsetDeleteRequestTopic(name=wanted.name, partitions=present))
+        if absent:
+            unknown.append(_refused(wanted.name, absent))
+    return known, unknown
+
+
+def _refused(
+    name: str, partitions: list[OffsetDeleteRequestPartition]
+) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=name,
+        partitions=[
+            OffsetDeleteResponsePartition(
+                partition_index=each.partition_index,
+                error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            )
+            for each in partitions
+        ],
+    )
+
+
+def _merged(
+    unknown: list[OffsetDeleteResponseTopic], response: OffsetDeleteResponse
+) -> OffsetDeleteResponse:
+    by_name = {topic.name: topic for topic in unknown}
+    topics = list(unknown)
+    for topic in response.topics:
+        partial = by_name.get(topic.name)
+        if partial is None:
+            topics.append(topic)
+        else:
+            partial.partitions.extend(topic.partitions)
+    return OffsetDeleteResponse(topics=topics)
