@@ -21,7 +21,7 @@ Make: TypeAlias = Callable[[int, Side], Any]
 """A request, for a version and a side: ids and numbers differ between sides."""
 
 ABSENT = "absent"
-NAMES = ("name", "api_key", "resource_type", "resource_name", "feature")
+NAMES = ("name", "group_id", "api_key", "resource_type", "resource_name", "feature")
 """By these, if it has any, an item of a list is told from the others."""
 IDENTITIES = (*NAMES, "index", "partition_index")
 

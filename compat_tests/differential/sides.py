@@ -20,12 +20,14 @@ from pyk.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from pyk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pyk.wire.messages.find_coordinator import FindCoordinatorRequest
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from pyk.wire.messages.init_producer_id import InitProducerIdRequest
+from pyk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from tests.clients.brokers import running
 from tests.clients.raw import RawClient
 
@@ -198,4 +200,9 @@ def _begin(side: Side) -> None:
     side.create(MARKER)
     wanted = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
     until(lambda: side.ask(ApiKey.INIT_PRODUCER_ID, 4, wanted).error_code == 0)
+    # It sends clients away until the topic of groups is there, and each part of it is loaded.
+    until(lambda: side.ask(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest()).error_code == 0)
+    everywhere = [OffsetFetchRequestGroup(group_id=f"probe-{n}", topics=None) for n in range(500)]
+    probe = OffsetFetchRequest(groups=everywhere)
+    until(lambda: not any(g.error_code for g in side.ask(ApiKey.OFFSET_FETCH, 8, probe).groups))
     side.settle()

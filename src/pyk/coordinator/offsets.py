@@ -34,7 +34,7 @@ from pyk.wire.messages.offset_fetch import (
 from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue
 
 NONE: Final = -1
-VALUE_VERSION: Final = 3
+VALUE_VERSION: Final = 4
 VALUE_VERSION_WITH_EXPIRY: Final = 1
 """The only one that can say when an offset expires, which clients ask for up to OffsetCommit v4."""
 

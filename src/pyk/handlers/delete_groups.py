@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import check_group_id, then, together
+from pyk.handlers.group_calls import then, together
 from pyk.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -32,7 +32,6 @@ def _deleted(
     group_id: str, broker: Context
 ) -> DeletableGroupResult | Awaitable[DeletableGroupResult]:
     try:
-        check_group_id(group_id)
         outcome = broker.groups.execute(
             group_id, lambda groups, ticket, now: groups.delete(group_id, ticket, now)
         )

@@ -31,8 +31,6 @@ def handle(
     request: FindCoordinatorRequest, call: Call, broker: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     keys = request.coordinator_keys if asks_for_many(call) else [request.key]
-    if request.key_type not in set(KeyType):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{request.key_type} is no kind of coordinator")
     if request.key_type != KeyType.GROUP:
         refusal = _not_served(request.key_type)
         return _answer(call, [_refused(key, refusal) for key in keys])
@@ -59,7 +57,7 @@ def asks_for_many(call: Call) -> bool:
 def _not_served(key_type: int) -> KafkaError:
     if key_type == KeyType.TRANSACTION:
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return KafkaError(ErrorCode.INVALID_REQUEST)
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no kind of coordinator")
 
 
 async def _create_and_answer(
@@ -81,7 +79,13 @@ def _found(key: str, call: Call, broker: Context) -> Coordinator:
 
 
 def _refused(key: str, refusal: KafkaError) -> Coordinator:
-    return Coordinator(key=key, node_id=NOBODY, port=NOBODY, error_code=refusal.code)
+    return Coordinator(
+        key=key,
+        node_id=NOBODY,
+        port=NOBODY,
+        error_code=refusal.code,
+        error_message=str(refusal),
+    )
 
 
 def _answer(call: Call, coordinators: list[Coordinator]) -> FindCoordinatorResponse:
@@ -90,7 +94,7 @@ def _answer(call: Call, coordinators: list[Coordinator]) -> FindCoordinatorRespo
     (only,) = coordinators
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        error_message=only.error_message if only.error_code else ErrorCode.NONE.name,
         node_id=only.node_id,
         host=only.host,
         port=only.port,
