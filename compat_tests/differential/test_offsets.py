@@ -116,7 +116,7 @@ def fetch(
     member_epoch: int = -1,
 ) -> Make:
     def make(version: int, side: Side) -> OffsetFetchRequest:
-        stable = {"require_stable": require_stable} if version >= 7 else {}
+        stable: dict[str, Any] = {"require_stable": require_stable} if version >= 7 else {}
         named = group_id.format(version)
         if version < 8:
             asked = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(partitions))]
@@ -129,7 +129,9 @@ def fetch(
                 partition_indexes=list(partitions),
             )
         ]
-        member = {"member_id": member_id, "member_epoch": member_epoch} if version >= 9 else {}
+        member: dict[str, Any] = (
+            {"member_id": member_id, "member_epoch": member_epoch} if version >= 9 else {}
+        )
         group = OffsetFetchRequestGroup(group_id=named, topics=None if every else topics, **member)
         return OffsetFetchRequest(groups=[group, group], **stable)
 
@@ -176,7 +178,7 @@ def test_offsets_are_committed_alike(compare: Comparison) -> None:
     compare.add(COMMIT, "by an instance", commit("g{}", 7, group_instance_id="i"), since=7)
     compare.add(COMMIT, "that expires", commit("e{}", 7, retention_time_ms=1), until=4)
     for stable in (False, True):
-        asked = {"require_stable": stable}
+        asked: dict[str, Any] = {"require_stable": stable}
         compare.add(FETCH, f"some, {stable}", fetch("g{}", 0, 1, 2, **asked))
         compare.add(FETCH, f"all, {stable}", fetch("g{}", every=True, **asked))
         compare.add(FETCH, f"others, {stable}", fetch("g{}", 2, 9, -1, 0, 0, **asked))
@@ -279,8 +281,11 @@ def test_offsets_go_with_their_topic(compare: Comparison, sides: Sides) -> None:
     for side in sides:
         side.ask(ApiKey.DELETE_TOPICS, 5, doomed)
     asked = fetch("doom", every=True)
-    for side in sides:
-        until(lambda side=side: len(side.ask(FETCH, 9, asked(9, side)).groups[0].topics) == 1)
+
+    def topics(side: Side) -> int:
+        return len(side.ask(FETCH, 9, asked(9, side)).groups[0].topics)
+
+    until(lambda: sides.each(topics) == (1, 1))
     compare.add(FETCH, "after that", asked)
     compare.add(FETCH, "by id", fetch("doom", 0, topic="doomed"), since=10)
 
@@ -295,7 +300,7 @@ def stored(side: Side, group_id: str) -> list[tuple[Any, ...]]:
     consumer.assign([partition])
     found, position = [], 0
     while position < end:
-        message = consumer.poll(PATIENCE)
+        message: Any = consumer.poll(PATIENCE)
         assert message is not None
         assert message.error() is None
         position = message.offset() + 1
@@ -309,7 +314,7 @@ def stored(side: Side, group_id: str) -> list[tuple[Any, ...]]:
 def _value(side: Side, key: type, data: bytes | None) -> tuple[Any, ...]:
     if data is None:
         return ()
-    value = decode_value(RECORD_TYPES.values[key], data)
+    value: Any = decode_value(RECORD_TYPES.values[key], data)
     return int.from_bytes(data[:2], "big"), _without_times(side.plain(value))
 
 

@@ -74,18 +74,7 @@ class Journal:
 
     def append(self, records: Sequence[Record], now_ms: int) -> None:
         """Add them in one batch, all or none. Raise KafkaError as clients are to hear it."""
-        batch = build_batch(
-            [
-                StoredRecord(
-                    offset,
-                    now_ms,
-                    encode_key(record.key),
-                    None if record.value is None else encode_value(record.value, record.version),
-                )
-                for offset, record in enumerate(records)
-            ],
-            compression=self._compression,
-        )
+        batch = build_batch(self.encoded(records, now_ms), compression=self._compression)
         try:
             produced = self._partition.produce(
                 batch, acks=ACKS_ALL, now_ms=now_ms, origin=Origin.COORDINATOR
@@ -94,6 +83,17 @@ class Journal:
             raise as_coordinator(refusal) from refusal
         if produced.is_flush_due:
             self._flush_due_before = produced.added.last_offset + 1
+
+    def encoded(self, records: Sequence[Record], now_ms: int) -> list[StoredRecord]:
+        return [
+            StoredRecord(
+                offset,
+                now_ms,
+                encode_key(record.key),
+                None if record.value is None else encode_value(record.value, record.version),
+            )
+            for offset, record in enumerate(records)
+        ]
 
     def is_committed(self, end_offset: int) -> bool:
         """Whether what is before that offset is where it has to be for an answer."""

@@ -37,9 +37,8 @@ class Shard(Generic[M]):
             for record in records:
                 self.machine.apply(record)
             await trio.lowlevel.checkpoint()
-            if self.is_dropped:
-                return
-        self.begin()
+        if not self.is_dropped:
+            self.begin()
 
     def begin(self) -> None:
         """The machine is where its log is."""
@@ -51,11 +50,20 @@ class Shard(Generic[M]):
     def unreadable(self) -> int:
         return self._journal.unreadable
 
+    @property
+    def waiting(self) -> int:
+        """How many have asked and have no answer yet."""
+        return len(self._waiters)
+
     def execute(self, decide: Callable[[M, Ticket, float], Decision]) -> Any | Awaitable[Any]:
         """The response, or an awaitable of it if it is not decided yet, or not committed. Raise
         KafkaError, or have it raised by the awaitable."""
         if not self.is_loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR
+                if self.is_dropped
+                else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)
         waiter = self._waiters[ticket] = _Waiter()

@@ -1,0 +1,268 @@
+"""The shell around a machine, here a tally of words that everybody may add to."""
+
+from __future__ import annotations
+
+from inspect import isawaitable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyk.coordinator.journal import Journal, RecordTypes
+from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.shard import Shard
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.replication.partition import Partition
+from pyk.wire.compression import Compression
+from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue
+from pyk.wire.prefixed import ControlType, by_record_type
+from pyk.wire.records import Record as StoredRecord
+from pyk.wire.records import build_batch
+from tests.log.test_log import ANN, marker
+from tests.replication.test_partition import led
+
+TYPES = RecordTypes(by_record_type(OffsetCommitKey), {OffsetCommitKey: OffsetCommitValue})
+NOW_MS = 1_000
+TIMEOUT = 5.0
+
+
+def word(text: str, note: str = "") -> Record:
+    key = OffsetCommitKey(group=text, topic="", partition=0)
+    value = OffsetCommitValue(offset=0, metadata=note, commit_timestamp=0)
+    return Record(key, value, version=3)
+
+
+HUGE = [word(f"word {number}", note="x" * 30_000) for number in range(40)]
+"""More than fits a batch."""
+
+
+class Tally:
+    """A machine. It can make callers wait for a word, and drop words when their time has come."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.waiting: dict[Ticket, str] = {}
+        self.due: float | None = None
+        self.loaded_at: float | None = None
+
+    def apply(self, record: Record) -> None:
+        text = record.key.group
+        self.words = [w for w in self.words if w != text]
+        if record.value is not None:
+            self.words.append(text)
+
+    def on_loaded(self, now: float) -> None:
+        self.loaded_at = now
+
+    def deadline(self) -> float | None:
+        return self.due
+
+    def expire(self, now: float) -> Decision:
+        self.due = None
+        oldest = self.words[0]
+        return Decision([Record(OffsetCommitKey(group=oldest, topic="", partition=0), None)])
+
+    def add(self, ticket: Ticket, *records: Record) -> Decision:
+        texts = [record.key.group for record in records]
+        waited = [Reply(t, "here") for t, text in self.waiting.items() if text in texts]
+        return Decision(records, [Reply(ticket, "added"), *waited])
+
+    def wait_for(self, text: str, ticket: Ticket) -> Decision:
+        self.waiting[ticket] = text
+        return Decision()
+
+    def see(self, ticket: Ticket) -> Decision:
+        return Decision(replies=[Reply(ticket, list(self.words))])
+
+
+def opened(partition: Partition | None = None) -> Shard[Tally]:
+    shard = unloaded(partition or led())
+    shard.begin()
+    return shard
+
+
+def unloaded(partition: Partition) -> Shard[Tally]:
+    journal = Journal(partition, TYPES, Compression.NONE, TIMEOUT)
+    return Shard(Tally(), journal, lambda: NOW_MS)
+
+
+def add(shard: Shard[Tally], *records: Record) -> Any:
+    return shard.execute(lambda tally, ticket, now: tally.add(ticket, *records))
+
+
+def see(shard: Shard[Tally]) -> Any:
+    return shard.execute(lambda tally, ticket, now: tally.see(ticket))
+
+
+async def test_what_is_decided_and_committed_is_answered_at_once() -> None:
+    shard = opened()
+    assert add(shard, word("one"), word("two")) == "added"
+    assert see(shard) == ["one", "two"]
+
+
+async def test_a_decision_may_answer_those_who_wait() -> None:
+    shard = opened()
+    waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("two", ticket))
+    add(shard, word("one"))
+    add(shard, word("two"))
+    assert await waiting == "here"
+
+
+async def test_who_waits_is_answered_while_waiting() -> None:
+    shard = opened()
+    answers = []
+
+    async def wait() -> None:
+        answers.append(
+            await shard.execute(lambda tally, ticket, now: tally.wait_for("one", ticket))
+        )
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == []
+        add(shard, word("one"))
+    assert answers == ["here"]
+
+
+async def test_no_answer_leaves_before_what_it_has_seen_is_committed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    shard = opened(led(in_sync=frozenset({1, 2})))
+    for answer in (add(shard, word("one")), see(shard)):
+        assert isawaitable(answer)
+        began = trio.current_time()
+        with pytest.raises(KafkaError) as refusal:
+            await answer
+        assert refusal.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert trio.current_time() == began + TIMEOUT
+
+
+async def test_what_the_log_refuses_is_not_applied_and_its_caller_hears_why() -> None:
+    shard = opened()
+    with pytest.raises(KafkaError) as refusal:
+        add(shard, *HUGE)
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert see(shard) == []
+
+
+async def test_a_machine_may_say_what_happens_when_the_log_refuses() -> None:
+    shard = opened()
+
+    def decide(tally: Tally, ticket: Ticket, now: float) -> Decision:
+        def otherwise(refusal: KafkaError) -> Decision:
+            return Decision(replies=[Reply(ticket, refusal.code)])
+
+        return Decision(HUGE, [], otherwise)
+
+    assert shard.execute(decide) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert see(shard) == []
+
+
+async def test_a_refusal_leaves_nobody_waiting() -> None:
+    shard = opened()
+
+    def refuse(tally: Tally, ticket: Ticket, now: float) -> Decision:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(KafkaError):
+        shard.execute(refuse)
+    assert shard.waiting == 0
+
+
+async def test_who_waits_when_the_shard_is_dropped_is_sent_elsewhere() -> None:
+    shard = opened()
+    waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("two", ticket))
+    shard.drop()
+    with pytest.raises(KafkaError) as refusal:
+        await waiting
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+
+
+async def test_what_is_due_is_decided_once() -> None:
+    shard = opened()
+    add(shard, word("one"), word("two"))
+    shard.machine.due = trio.current_time() + 100
+    assert not shard.expire()
+    shard.machine.due = trio.current_time()
+    assert shard.expire()
+    assert not shard.expire()
+    assert see(shard) == ["two"]
+
+
+async def test_a_shard_is_loaded_from_its_log_before_it_serves() -> None:
+    partition = led()
+    before = opened(partition)
+    for text in ("one", "two", "three"):
+        add(before, word(text))
+    before.machine.due = trio.current_time()
+    before.expire()
+    after = unloaded(partition)
+    with pytest.raises(KafkaError) as refusal:
+        see(after)
+    assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await after.load()
+    assert see(after) == ["two", "three"]
+    assert after.machine.loaded_at is not None
+
+
+async def test_a_shard_that_is_dropped_while_it_loads_never_serves() -> None:
+    partition = led()
+    add(opened(partition), word("one"))
+    shard = unloaded(partition)
+    shard.drop()
+    await shard.load()
+    with pytest.raises(KafkaError) as refusal:
+        see(shard)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    ("outcome", "found"), [(ControlType.COMMIT, ["kept"]), (ControlType.ABORT, [])]
+)
+async def test_what_belongs_to_a_transaction_is_loaded_if_that_is_committed(
+    outcome: ControlType, found: list[str]
+) -> None:
+    partition = led()
+    journal = Journal(partition, TYPES, Compression.NONE, TIMEOUT)
+    stored = journal.encoded([word("kept")], NOW_MS)
+    data = build_batch(
+        stored, producer_id=ANN, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
+    partition.log.append(bytearray(data), leader_epoch=4, now_ms=NOW_MS)
+    partition.log.append(marker(ANN, outcome), leader_epoch=4, now_ms=NOW_MS)
+    partition.log.advance_high_watermark(partition.log.end_offset)
+    shard = unloaded(partition)
+    await shard.load()
+    assert see(shard) == found
+
+
+async def test_records_that_cannot_be_read_are_passed_over_and_counted() -> None:
+    partition = led()
+    good = Journal(partition, TYPES, Compression.NONE, TIMEOUT).encoded([word("good")], NOW_MS)
+    strange = [
+        StoredRecord(0, NOW_MS, None, b""),
+        StoredRecord(1, NOW_MS, b"", b""),
+        StoredRecord(2, NOW_MS, b"\x00\x63", b""),
+        StoredRecord(3, NOW_MS, good[0].key, b"\x00\x63"),
+        StoredRecord(4, NOW_MS, good[0].key, good[0].value),
+    ]
+    partition.log.append(bytearray(build_batch(strange)), leader_epoch=4, now_ms=NOW_MS)
+    partition.log.advance_high_watermark(partition.log.end_offset)
+    shard = unloaded(partition)
+    await shard.load()
+    assert see(shard) == ["good"]
+    assert shard.unreadable == 4
+
+
+async def test_a_log_longer_than_a_read_is_loaded_whole() -> None:
+    partition = led()
+    partition.log.config = LogConfig(segment_bytes=2_000_000)
+    shard = opened(partition)
+    for each in HUGE:
+        add(shard, each)
+    again = unloaded(partition)
+    await again.load()
+    assert see(again) == [f"word {number}" for number in range(len(HUGE))]
