@@ -103,7 +103,7 @@ class ClassicGroup:
         if member.instance_id is not None:
             self.statics[member.instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._supporters.update(member.protocols)
+        self._supporters.update(member.protocols.keys())
         self.pending.discard(member.member_id)
         if self.leader is None:
             self.leader = member.member_id
@@ -117,7 +117,7 @@ class ClassicGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
-        self._supporters.subtract(member.protocols)
+        self._supporters.subtract(member.protocols.keys())
         if member.instance_id is not None:
             del self.statics[member.instance_id]
         if self.leader == member_id:
@@ -127,9 +127,9 @@ class ClassicGroup:
         """Let a static member go on under another id, in everything that it was."""
         assert old.instance_id == new.instance_id is not None
         del self.members[old.member_id]
-        self._supporters.subtract(old.protocols)
+        self._supporters.subtract(old.protocols.keys())
         self.members[new.member_id] = new
-        self._supporters.update(new.protocols)
+        self._supporters.update(new.protocols.keys())
         self.statics[new.instance_id] = new.member_id
         if self.leader == old.member_id:
             self.leader = new.member_id
@@ -138,9 +138,9 @@ class ClassicGroup:
             self.unsynced.add(new.member_id)
 
     def set_protocols(self, member: Member, protocols: dict[str, bytes]) -> None:
-        self._supporters.subtract(member.protocols)
+        self._supporters.subtract(member.protocols.keys())
         member.protocols = protocols
-        self._supporters.update(protocols)
+        self._supporters.update(protocols.keys())
 
     def member(self, member_id: str, instance_id: str | None) -> Member:
         """Who says that it is this one. Raise KafkaError."""
