@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from bench import codec, compaction, fixture, log, metrics, pacer, records, server
+from bench import codec, compaction, fixture, groups, log, metrics, pacer, records, server
 from bench.table import Row, print_table, save
 
 SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
@@ -16,6 +16,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "server": (server.TITLE, server.rows),
     "metrics": (metrics.TITLE, metrics.rows),
     "pacer": (pacer.TITLE, pacer.rows),
+    "groups": (groups.TITLE, groups.rows),
     "fixture": (fixture.TITLE, fixture.rows),
 }
 

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter, sleep
@@ -47,26 +47,27 @@ class Contestant(NamedTuple):
 
 
 @contextmanager
-def both(home: Path) -> Iterator[tuple[Contestant, Contestant]]:
-    """pyk first, each with its defaults and its files on the same disk."""
+def both(home: Path, options: Mapping[str, str] = {}) -> Iterator[tuple[Contestant, Contestant]]:
+    """pyk first, each with its defaults but for the options, and its files on the same disk."""
     with ExitStack() as stack:
-        pyk = stack.enter_context(pyk_server(home / "pyk"))
-        yield pyk, stack.enter_context(kafka(home / "kafka"))
+        pyk = stack.enter_context(pyk_server(home / "pyk", options))
+        yield pyk, stack.enter_context(kafka(home / "kafka", options))
 
 
 @contextmanager
-def kafka(home: Path) -> Iterator[Contestant]:
+def kafka(home: Path, options: Mapping[str, str] = {}) -> Iterator[Contestant]:
     home.mkdir()
-    with kafka_server(home=home, heap_mb=KAFKA_HEAP_MB) as server:
+    with kafka_server(options, home=home, heap_mb=KAFKA_HEAP_MB) as server:
         yield Contestant("Kafka", server.bootstrap_servers, server.pid, server.answered_after)
 
 
 @contextmanager
-def pyk_server(data_dir: Path) -> Iterator[Contestant]:
+def pyk_server(data_dir: Path, options: Mapping[str, str] = {}) -> Iterator[Contestant]:
     with socket.create_server((HOST, 0)) as found:
         port = found.getsockname()[1]
     command = [sys.executable, "-m", "pyk", "serve", "--host", HOST, "--port", str(port)]
     command += ["--data-dir", str(data_dir)]
+    command += [word for pair in options.items() for word in ("-o", "=".join(pair))]
     # As it is installed: with compiled bytecode, which some environments switch off.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     began = perf_counter()
