@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 TIMEOUT = 20.0
 
+CLIENT_ID = "raw"
+
 
 class RawClient:
     def __init__(self, address: str) -> None:
@@ -40,7 +42,7 @@ class RawClient:
 
     def send(self, key: ApiKey, version: int, request: Any) -> None:
         self._sent += 1
-        chunks = encode_request(key, version, self._sent, "raw", request)
+        chunks = encode_request(key, version, self._sent, CLIENT_ID, request)
         self._socket.sendall(b"".join(chunks))  # type: ignore[arg-type]
 
     def receive(self, key: ApiKey, version: int) -> Any:

@@ -21,10 +21,16 @@ from pyk.telemetry.figures import Figures
 from pyk.telemetry.loop import INTERVAL
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyk.wire.messages.find_coordinator import FindCoordinatorRequest
 from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyk.wire.records import Record, build_batch
-from tests.clients.raw import RawClient
+from tests.clients.raw import CLIENT_ID, RawClient
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 BATCH = build_batch([Record(i, 1_700_000_000_000, None, b"value") for i in range(3)])
@@ -116,6 +122,40 @@ async def test_a_partition_shows_its_offsets_and_what_went_in_and_out(tmp_path: 
         "records_in_total": 6,
         "bytes_out_total": 3 * len(BATCH),
     }
+
+
+async def test_a_client_that_commits_nothing_shows_how_far_it_is(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (broker, figures):
+        await ask(broker, wanted("orders"), written("orders"), read("orders", 0))
+        await ask(broker, written("orders"))
+        found = values(figures)
+        reader = (CLIENT_ID, "orders", "0")
+        assert found["pyk_reader_offset"] == {reader: 3}
+        assert found["pyk_reader_lag"] == {reader: 3}
+        assert found["pyk_reader_offsets_total"] == {reader: 3}
+
+
+async def test_groups_show_their_state_offsets_and_lag(tmp_path: Path) -> None:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=2, committed_metadata=""
+    )
+    committed = OffsetCommitRequest(
+        group_id="shop", topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])]
+    )
+    async with opened(tmp_path) as (broker, figures):
+        assert values(figures)["pyk_group_rebalances_total"] == {(): 0}
+        await ask(
+            broker,
+            wanted("orders"),
+            written("orders"),
+            (ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="shop")),
+            (ApiKey.OFFSET_COMMIT, 7, committed),
+        )
+        found = values(figures)
+        assert found["pyk_groups"] == {("classic", "Empty"): 1}
+        assert found["pyk_group_members"] == {("shop",): 0}
+        assert found["pyk_group_offset"] == {("shop", "orders", "0"): 2}
+        assert found["pyk_group_lag"] == {("shop", "orders", "0"): 1}
 
 
 async def test_connections_come_and_go(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -42,6 +42,9 @@ class Timer(NamedTuple):
 
 class Group(Protocol):
     group_id: str
+
+    @property
+    def members(self) -> Sized: ...
 
     @property
     def type(self) -> GroupType: ...
@@ -107,4 +110,6 @@ class Surroundings:
         """The time of day. What waits is measured by the `now` that machines are given."""
         self.image = image or ClusterImage()
         self.groups: dict[str, Group] = {}
+        self.rebalances = 0
+        """How many times a group has shared its work out anew."""
         self.timers: Timers[Timer] = Timers()

@@ -46,6 +46,10 @@ class Groups:
         self.consumer = ConsumerGroups(surroundings)
         self._to_clean: list[str] = []
 
+    @property
+    def rebalances(self) -> int:
+        return self._surroundings.rebalances
+
     def __iter__(self) -> Iterator[Group]:
         return iter(self._groups.values())
 

@@ -47,6 +47,9 @@ class Read:
     records: Records = b""
     diverging: EpochEndOffset | None = None
     partition: Partition | None = None
+    fetch_offset: int = UNKNOWN
+    end_offset: int = UNKNOWN
+    """Where the next batch after the records begins."""
 
     @property
     def has_records(self) -> bool:
@@ -64,10 +67,10 @@ def handle(
     request: FetchRequest, call: Call, broker: Context
 ) -> FetchResponse | Awaitable[FetchResponse]:
     fetch = _begin(request, call, broker)
-    reader = Reader(request, broker)
+    reader = Reader(request, call, broker)
     results = reader.read(fetch.wanted)
     if request.max_wait_ms <= 0 or reader.is_enough(results):
-        return _answer(fetch, results)
+        return _answer(fetch, results, reader)
     return _wait(fetch, reader, trio.current_time() + request.max_wait_ms / 1000)
 
 
@@ -94,7 +97,7 @@ async def _wait(fetch: Fetch, reader: Reader, deadline: float) -> FetchResponse:
     finally:
         for partition in watched:
             partition.remove_waiter(waiter)
-    return _answer(fetch, results)
+    return _answer(fetch, results, reader)
 
 
 def _begin(request: FetchRequest, call: Call, broker: Context) -> Fetch:
@@ -134,8 +137,9 @@ def _key(topic: FetchTopic | ForgottenTopic, partition: int, *, by_id: bool) -> 
 class Reader:
     """Reads partitions in the order of a session, up to the limits of one request."""
 
-    def __init__(self, request: FetchRequest, broker: Context) -> None:
+    def __init__(self, request: FetchRequest, call: Call, broker: Context) -> None:
         self._broker = broker
+        self._client_id = call.client_id or ""
         self._min_bytes = request.min_bytes
         limit = broker.settings.config.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit)
@@ -184,13 +188,22 @@ class Reader:
             return Read(error_code=refusal.code)
         read = self._found(partition, Read())
         if piece is not None:
-            read.records = piece.records
+            read.records, read.end_offset = piece.records, piece.end_offset
+            read.fetch_offset = asked.fetch_offset
         if aborted is not None:
             read.aborted = [
                 AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
                 for each in aborted
             ]
         return read
+
+    def note_sent(self, read: Read) -> None:
+        partition = read.partition
+        if partition is not None and read.has_records:
+            partition.bytes_out += len(read.records)
+            partition.readers.note(
+                self._client_id, read.fetch_offset, read.end_offset, self._broker.now_ms()
+            )
 
     def _find(self, key: PartitionKey) -> Partition:
         broker = self._broker
@@ -220,12 +233,11 @@ def _diverging(partition: Partition, asked: Asked) -> EpochEndOffset | None:
     return None
 
 
-def _answer(fetch: Fetch, results: Results) -> FetchResponse:
+def _answer(fetch: Fetch, results: Results, reader: Reader) -> FetchResponse:
     answer = fetch.answer(results)
     topics: dict[tuple[str, Uuid], list[PartitionData]] = {}
     for key, read in answer.results:
-        if read.partition is not None:
-            read.partition.bytes_out += len(read.records)
+        reader.note_sent(read)
         topics.setdefault((key.topic, key.topic_id), []).append(_partition_data(key, read))
     return FetchResponse(
         session_id=answer.session_id,

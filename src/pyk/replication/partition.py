@@ -26,6 +26,7 @@ from pyk.log.transactions import AbortedTransaction
 from pyk.log.validation import prepare
 from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Appended, Leader, Truncated
+from pyk.replication.readers import Readers
 from pyk.types import Buffer, TopicPartition, Uuid
 
 ACKS_ALL = -1
@@ -92,6 +93,7 @@ class Partition:
         self.bytes_in = 0
         self.records_in = 0
         self.bytes_out = 0
+        self.readers = Readers()
         self._leader = leader
         self._flusher = flusher
         self._waiters: dict[Waiter, None] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyk
-from pyk.errors import ErrorCode
+from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
 from pyk.handlers.describe_log_dirs import space_of
 from pyk.metrics import Family, Histogram, Sample, counter, gauge, histogram, one
@@ -43,6 +43,8 @@ class Figures:
         yield from server_families(self.server)
         yield from cluster_families(context)
         yield from partition_families(context)
+        yield from reader_families(context)
+        yield from group_families(context)
         delay = one(self.loop_delay)
         yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)
         yield from process_families(self.garbage)
@@ -117,13 +119,7 @@ def partition_families(context: Context) -> Iterator[Family]:
     led = list(context.replicas)
 
     def samples(value: Callable[[Partition], float]) -> list[Sample]:
-        return [
-            Sample(
-                {"topic": each.partition.topic, "partition": str(each.partition.partition)},
-                value(each),
-            )
-            for each in led
-        ]
+        return [Sample(_labels_of(each), value(each)) for each in led]
 
     size = samples(lambda each: each.log.size)
     yield gauge("pyk_partition_log_bytes", "Size of the log.", size)
@@ -141,6 +137,74 @@ def partition_families(context: Context) -> Iterator[Family]:
     yield counter("pyk_partition_records_in_total", "Records appended.", records)
     sent = samples(lambda each: each.bytes_out)
     yield counter("pyk_partition_bytes_out_total", "Bytes of batches sent to readers.", sent)
+
+
+def reader_families(context: Context) -> Iterator[Family]:
+    """Whoever has fetched lately, in a group or not: Spark's executors commit nothing."""
+    now_ms = context.now_ms()
+    offsets, lags, records = [], [], []
+    for each in context.replicas:
+        high_watermark = each.log.high_watermark
+        for client_id, reading in each.readers.recent(now_ms):
+            labels = {"client_id": client_id, **_labels_of(each)}
+            offsets.append(Sample(labels, reading.offset))
+            lags.append(Sample(labels, max(high_watermark - reading.offset, 0)))
+            records.append(Sample(labels, reading.records))
+    yield gauge("pyk_reader_offset", "The offset after what a client was sent last.", offsets)
+    yield gauge("pyk_reader_lag", "How many offsets are committed after that.", lags)
+    yield counter("pyk_reader_offsets_total", "How far a client has come, in offsets.", records)
+
+
+def group_families(context: Context) -> Iterator[Family]:
+    coordinator = context.group_coordinator
+    shards = [] if coordinator is None else [s.machine for s in coordinator.shards() if s.is_loaded]
+    groups = [group for shard in shards for group in shard]
+    states = Counter((group.type.value, group.state) for group in groups)
+    yield gauge(
+        "pyk_groups",
+        "Groups that this broker coordinates.",
+        [Sample({"type": kind, "state": state}, n) for (kind, state), n in states.items()],
+    )
+    yield gauge(
+        "pyk_group_members",
+        "Members of a group.",
+        [Sample({"group": group.group_id}, len(group.members)) for group in groups],
+    )
+    rebalances = sum(shard.rebalances for shard in shards)
+    yield counter(
+        "pyk_group_rebalances_total",
+        "How many times work was shared out anew, in all groups.",
+        one(rebalances),
+    )
+    offsets, lags = [], []
+    for shard in shards:
+        for group in shard:
+            for topic, partitions in shard.offsets.of(group.group_id).items():
+                for number, value in partitions.items():
+                    labels = {
+                        "group": group.group_id,
+                        "topic": topic,
+                        "partition": str(number),
+                    }
+                    offsets.append(Sample(labels, value.offset))
+                    lag = _lag(context, topic, number, value.offset)
+                    if lag is not None:
+                        lags.append(Sample(labels, lag))
+    yield gauge("pyk_group_offset", "What a group has committed.", offsets)
+    yield gauge("pyk_group_lag", "How many offsets are committed after that.", lags)
+
+
+def _lag(context: Context, topic: str, number: int, offset: int) -> int | None:
+    """None if this broker cannot tell. What was deleted before it was read is not to be read."""
+    try:
+        log = context.leader_of(topic, number).log
+    except KafkaError:
+        return None
+    return max(log.high_watermark - max(offset, log.start_offset), 0)
+
+
+def _labels_of(each: Partition) -> dict[str, str]:
+    return {"topic": each.partition.topic, "partition": str(each.partition.partition)}
 
 
 def _error_name(code: int) -> str:

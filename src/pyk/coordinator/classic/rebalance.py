@@ -82,6 +82,7 @@ class Rebalances:
             return
         group.gathers_until = None
         group.begin_generation(self._surroundings.now_ms())
+        self._surroundings.rebalances += 1
         if not group.members:
             draft.records.append(group.record())
             return
