@@ -26,6 +26,7 @@ from pyk.wire.batch import (
     UnsupportedMagic,
     check_crc,
     iterate_batches,
+    peek_header,
     read_header,
     stamp_append_time,
     stamp_create_time,
@@ -82,15 +83,16 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
     even if they are refused.
     """
     assert origin is not Origin.REPLICATION, "a follower has what its leader has"
-    header = _read_one_batch(records)
-    if origin is Origin.CLIENT and header.base_offset != 0:
-        raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
+    # What a coordinator writes was made in this very process.
+    is_trusted = origin is Origin.COORDINATOR
+    header = peek_header(records) if is_trusted else _read_one_batch(records)
     _check_size(header, config)
-    _check_crc(records, header)
-    if origin is Origin.CLIENT:
-        _check_header(header, config)
+    if not is_trusted:
+        _check_client_batch(records, header, config)
     data = _writable(records, header)
-    if _must_be_read(header, config, now_ms):
+    if _has_wrong_compression(header, config) or (
+        not is_trusted and _must_be_read(header, config, now_ms)
+    ):
         max_timestamp = _judge_records(data, header, config, now_ms)
         data, header = _rewrite(data, header, config, max_timestamp)
     append_time = NO_TIMESTAMP
@@ -130,6 +132,13 @@ def _check_size(header: BatchHeader, config: LogConfig) -> None:
         raise _too_large(f"a batch of {header.size} bytes, of {config.max_message_bytes} allowed")
 
 
+def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig) -> None:
+    if header.base_offset != 0:
+        raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
+    _check_crc(records, header)
+    _check_header(header, config)
+
+
 def _check_crc(records: Buffer, header: BatchHeader) -> None:
     try:
         check_crc(records, 0, header)
@@ -163,7 +172,7 @@ def _writable(records: Buffer, header: BatchHeader) -> bytearray | memoryview:
 
 
 def _must_be_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    if config.is_compacted or _has_wrong_compression(header, config):
+    if config.is_compacted:
         return True
     # Only a very regular batch has more records than compressed bytes. Or one that lies.
     room = header.size - HEADER_BYTES
