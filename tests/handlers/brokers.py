@@ -20,7 +20,12 @@ from pyk.handlers.config_resources import settings_in
 from pyk.handlers.context import Context
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
-from pyk.metadata.controller import initialise, register_broker, set_topic_config
+from pyk.metadata.controller import (
+    initialise,
+    register_broker,
+    set_topic_config,
+    unregister_broker,
+)
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
@@ -72,6 +77,7 @@ async def open_context(
 
 
 async def _register(mirror: Mirror, broker_id: int, record: BrokerRecord) -> None:
+    await mirror.carry_out(lambda image: unregister_broker(image, broker_id))
     await mirror.carry_out(lambda image: register_broker(image, broker_id, record))
 
 

@@ -1,0 +1,241 @@
+"""Groups in a broker without a server: their topic, their shards, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from pyk.coordinator.group import Caller
+from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import (
+    delete_topics,
+    find_coordinator,
+    heartbeat,
+    list_groups,
+    offset_commit,
+    offset_fetch,
+)
+from pyk.handlers.context import Context
+from pyk.metadata.records import BrokerRecord, Listener
+from pyk.metadata.topics import NewTopic, TopicDefaults, create_topics
+from pyk.types import TopicPartition
+from pyk.wire.messages.delete_topics import DeleteTopicsRequest
+from pyk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pyk.wire.messages.heartbeat import HeartbeatRequest
+from pyk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyk.wire.messages.list_groups import ListGroupsRequest
+from pyk.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pyk.wire.messages.offset_fetch import OffsetFetchRequest
+from tests.handlers.brokers import NODE_ID, ask, open_context
+from tests.simulated_disk import SimulatedDisk
+
+TOPIC, GROUP = "events", "orders"
+THERE = BrokerRecord((Listener("PLAINTEXT", "there", 9092),), rack="b")
+
+
+async def find(broker: Context, group_id: str = GROUP) -> FindCoordinatorResponse:
+    request = FindCoordinatorRequest(key=group_id)
+    return await ask(find_coordinator.handle, find_coordinator.refuse, request, broker, 3)
+
+
+async def begin(broker: Context) -> None:
+    """A topic to read, and one for groups."""
+    wanted = [NewTopic(name=TOPIC, partitions=2, replication_factor=1)]
+    await broker.mirror.carry_out(
+        lambda image: create_topics(image, wanted, TopicDefaults(), broker.rng)
+    )
+    assert (await find(broker)).error_code == ErrorCode.NONE
+
+
+async def commit(broker: Context, offset: int, group_id: str = GROUP) -> int:
+    partition = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=offset, committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        group_id=group_id,
+        topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+    )
+    response = await ask(offset_commit.handle, offset_commit.refuse, request, broker, 9)
+    return response.topics[0].partitions[0].error_code
+
+
+async def committed(broker: Context, group_id: str = GROUP) -> tuple[int, list[int]]:
+    request = OffsetFetchRequest(group_id=group_id, topics=None)
+    response = await ask(offset_fetch.handle, offset_fetch.refuse, request, broker, 7)
+    found = [p.committed_offset for topic in response.topics for p in topic.partitions]
+    return response.error_code, found
+
+
+def joining(broker: Context, member_id: str = "", *, session_timeout_ms: int = 10_000) -> Any:
+    request = JoinGroupRequest(
+        group_id=GROUP,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=30_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    caller = Caller(3, "client", "/there")
+    return broker.groups.execute(
+        GROUP, lambda groups, ticket, now: groups.join(request, caller, ticket, now)
+    )
+
+
+async def test_the_topic_of_groups_is_made_by_the_first_who_asks_for_a_coordinator() -> None:
+    async with open_context({"offsets.topic.num.partitions": "7"}) as broker:
+        response = await find(broker)
+        assert (response.error_code, response.node_id) == (ErrorCode.NONE, NODE_ID)
+        topic = broker.image.topics[GROUP_TOPIC]
+        assert len(topic.partitions) == 7
+        assert dict(broker.image.topic_config(GROUP_TOPIC).values) == {
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": "104857600",
+        }
+
+
+async def test_many_who_ask_at_once_get_one_topic() -> None:
+    async with open_context() as broker, trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(find, broker, f"group-{number}")
+    assert list(broker.image.topics) == [GROUP_TOPIC]
+
+
+async def test_replicas_that_were_asked_for_and_cannot_be_had_leave_groups_without_a_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_context({"offsets.topic.replication.factor": "3"}) as broker:
+        response = await find(broker)
+        assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "cannot be made" in caplog.text
+
+
+async def test_a_broker_without_that_topic_coordinates_nothing() -> None:
+    async with open_context() as broker:
+        assert await committed(broker) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+async def test_a_group_of_another_broker_is_sent_there() -> None:
+    async with open_context(others={2: THERE}) as broker:
+        await begin(broker)
+        partitions = broker.image.topics[GROUP_TOPIC].partitions
+        elsewhere = next(
+            name
+            for name in (f"group-{number}" for number in range(1000))
+            if partitions[partition_for(name, len(partitions))].leader == 2
+        )
+        response = await find(broker, elsewhere)
+        assert (response.node_id, response.host) == (2, "there")
+        assert await committed(broker, elsewhere) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+async def test_offsets_are_there_after_a_restart() -> None:
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await begin(broker)
+        for number in range(100):
+            assert await commit(broker, number, f"group-{number}") == ErrorCode.NONE
+        broker.directory.close()
+    async with open_context(disk=disk) as broker:
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(100):
+            answer = await committed(broker, f"group-{number}")
+            if answer == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []):
+                await trio.testing.wait_all_tasks_blocked()
+                answer = await committed(broker, f"group-{number}")
+            assert answer == (ErrorCode.NONE, [number])
+
+
+async def test_groups_that_are_still_to_be_loaded_are_asked_for_later() -> None:
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await begin(broker)
+        await commit(broker, 5)
+        broker.directory.close()
+    async with open_context(disk=disk) as broker:
+        assert await committed(broker) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, [])
+        request = ListGroupsRequest()
+        listed = await ask(list_groups.handle, list_groups.refuse, request, broker, 4)
+        assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        await trio.testing.wait_all_tasks_blocked()
+        assert await committed(broker) == (ErrorCode.NONE, [5])
+
+
+async def test_a_commit_that_finds_no_room_on_the_disk_changes_nothing() -> None:
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await begin(broker)
+        await commit(broker, 5)
+        disk.capacity = 0
+        assert await commit(broker, 6) == ErrorCode.NOT_COORDINATOR
+        assert await committed(broker) == (ErrorCode.NONE, [5])
+        disk.capacity = None
+        assert await commit(broker, 7) == ErrorCode.NONE
+        assert await committed(broker) == (ErrorCode.NONE, [7])
+
+
+async def test_time_passes_for_groups(autojump_clock: trio.testing.MockClock) -> None:
+    async with open_context({"group.initial.rebalance.delay.ms": "3000"}) as broker:
+        await begin(broker)
+        began = trio.current_time()
+        joined = joining(broker)
+        assert isawaitable(joined)
+        response = await joined
+        assert response.error_code == ErrorCode.NONE
+        assert trio.current_time() == began + 3
+        await trio.sleep(60)
+        request = HeartbeatRequest(
+            group_id=GROUP, generation_id=response.generation_id, member_id=response.member_id
+        )
+        answer = await ask(heartbeat.handle, heartbeat.refuse, request, broker, 3)
+        assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_who_waits_for_a_group_whose_topic_is_deleted_is_sent_away() -> None:
+    async with open_context({"group.initial.rebalance.delay.ms": "3000"}) as broker:
+        await begin(broker)
+        waiting: Awaitable[Any] = joining(broker)
+        await commit(broker, 5, "other")
+        doomed = DeleteTopicsRequest(topic_names=[GROUP_TOPIC], timeout_ms=1000)
+        await ask(delete_topics.handle, delete_topics.refuse, doomed, broker, 5)
+        with pytest.raises(KafkaError) as refusal:
+            await waiting
+        assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+        await find(broker)
+        assert await committed(broker, "other") == (ErrorCode.NONE, [])
+
+
+async def test_a_member_who_hangs_up_while_it_waits_leaves_nothing_behind() -> None:
+    async with open_context({"group.initial.rebalance.delay.ms": "3000"}) as broker:
+        await begin(broker)
+        waiting = joining(broker)
+        waiting.close()
+        assert await committed(broker) == (ErrorCode.NONE, [])
+
+
+def test_a_group_is_where_every_broker_and_tool_looks_for_it() -> None:
+    """Numbers that Java's hashCode gives."""
+    assert partition_for("", 50) == 0
+    assert partition_for("a", 50) == 97 % 50
+    assert partition_for("test", 50) == 3556498 % 50
+    assert partition_for("hello", 50) == 99162322 % 50
+    assert partition_for("polygenelubricants", 50) == 0, "the least integer has no opposite"
+    assert partition_for("ünïcode😀", 50) in range(50)
+
+
+async def test_each_group_has_a_log_only_where_it_is_needed() -> None:
+    async with open_context() as broker:
+        await begin(broker)
+        await commit(broker, 5)
+        logs = [p for p in broker.directory.partitions if p.topic == GROUP_TOPIC]
+        assert logs == [TopicPartition(GROUP_TOPIC, partition_for(GROUP, 50))]
