@@ -57,7 +57,7 @@ from pyk.wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyk.coordinator.group_coordinator import GroupCoordinator
+    from pyk.coordinator.group_coordinator import GroupShards
 
 logger = logging.getLogger(__name__)
 
@@ -258,11 +258,12 @@ def _assemble(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def begin_groups() -> GroupCoordinator:
+    def begin_groups() -> GroupShards:
         # Imported when the first group comes, or is found: most of a broker's start is imports.
-        from pyk.coordinator.group_coordinator import GroupCoordinator
+        from pyk.coordinator.group_coordinator import group_shards
+        from pyk.coordinator.shards import Parts
 
-        coordinator = GroupCoordinator(
+        parts = Parts(
             node_id=config.node_id,
             settings=lambda: broker.settings,
             mirror=mirror,
@@ -271,8 +272,9 @@ def _assemble(
             rng=rng,
             now_ms=world.now_ms,
         )
-        nursery.start_soon(coordinator.run)
-        return coordinator
+        shards = group_shards(parts)
+        nursery.start_soon(shards.run)
+        return shards
 
     flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
@@ -291,7 +293,7 @@ def _assemble(
         begin_groups=begin_groups,
     )
     if any(partition.topic == GROUP_TOPIC for partition in directory.partitions):
-        broker.group_coordinator = begin_groups()
+        broker.group_shards = begin_groups()
     return broker
 
 
@@ -310,8 +312,8 @@ async def _follow(broker: Context, server: Server) -> None:
             broker.settings = settings
             server.limit(limits_of(settings))
         broker.replicas.on_image(image)
-        if broker.group_coordinator is not None:
-            broker.group_coordinator.on_image(image)
+        if broker.group_shards is not None:
+            broker.group_shards.on_image(image)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:

@@ -9,11 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from pyk.coordinator.journal import Journal, RecordTypes
+from pyk.coordinator.journal import Journal, JournalOptions, RecordTypes
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.shard import Shard
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
+from pyk.metadata.image import ClusterImage
 from pyk.replication.partition import Partition
 from pyk.wire.compression import Compression
 from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue
@@ -26,6 +27,7 @@ from tests.replication.test_partition import led
 TYPES = RecordTypes(by_record_type(OffsetCommitKey), {OffsetCommitKey: OffsetCommitValue})
 NOW_MS = 1_000
 TIMEOUT = 5.0
+OPTIONS = JournalOptions(Compression.NONE, TIMEOUT)
 
 
 def word(text: str, note: str = "") -> Record:
@@ -56,6 +58,9 @@ class Tally:
     def on_loaded(self, now: float) -> None:
         self.loaded_at = now
 
+    def on_image(self, image: ClusterImage, now: float) -> Decision:
+        return Decision()
+
     def deadline(self) -> float | None:
         return self.due
 
@@ -84,7 +89,7 @@ def opened(partition: Partition | None = None) -> Shard[Tally]:
 
 
 def unloaded(partition: Partition) -> Shard[Tally]:
-    journal = Journal(partition, TYPES, Compression.NONE, TIMEOUT)
+    journal = Journal(partition, TYPES, OPTIONS)
     return Shard(Tally(), journal, lambda: NOW_MS)
 
 
@@ -226,7 +231,7 @@ async def test_what_belongs_to_a_transaction_is_loaded_if_that_is_committed(
     outcome: ControlType, found: list[str]
 ) -> None:
     partition = led()
-    journal = Journal(partition, TYPES, Compression.NONE, TIMEOUT)
+    journal = Journal(partition, TYPES, OPTIONS)
     stored = journal.encoded([word("kept")], NOW_MS)
     data = build_batch(
         stored, producer_id=ANN, producer_epoch=0, base_sequence=0, is_transactional=True
@@ -241,7 +246,7 @@ async def test_what_belongs_to_a_transaction_is_loaded_if_that_is_committed(
 
 async def test_records_that_cannot_be_read_are_passed_over_and_counted() -> None:
     partition = led()
-    good = Journal(partition, TYPES, Compression.NONE, TIMEOUT).encoded([word("good")], NOW_MS)
+    good = Journal(partition, TYPES, OPTIONS).encoded([word("good")], NOW_MS)
     strange = [
         StoredRecord(0, NOW_MS, None, b""),
         StoredRecord(1, NOW_MS, b"", b""),

@@ -12,7 +12,8 @@ import trio
 
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.coordinator.group_coordinator import GroupCoordinator
+from pyk.coordinator.group_coordinator import GroupShards, group_shards
+from pyk.coordinator.shards import Parts
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
@@ -87,8 +88,8 @@ def _assembled(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def begin_groups() -> GroupCoordinator:
-        coordinator = GroupCoordinator(
+    def begin_groups() -> GroupShards:
+        parts = Parts(
             node_id=NODE_ID,
             settings=lambda: broker.settings,
             mirror=mirror,
@@ -97,8 +98,9 @@ def _assembled(
             rng=rng,
             now_ms=broker.now_ms,
         )
-        nursery.start_soon(coordinator.run)
-        return coordinator
+        shards = group_shards(parts)
+        nursery.start_soon(shards.run)
+        return shards
 
     flusher, rng = Flusher(at_once), Random(1)
     broker = Context(
@@ -123,8 +125,8 @@ async def _follow(broker: Context) -> None:
         image = await broker.mirror.reach(broker.image.revision + 1)
         broker.settings = settings_in(image, broker)
         broker.replicas.on_image(image)
-        if broker.group_coordinator is not None:
-            broker.group_coordinator.on_image(image)
+        if broker.group_shards is not None:
+            broker.group_shards.on_image(image)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

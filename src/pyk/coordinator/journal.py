@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import trio
 
@@ -18,6 +18,7 @@ from pyk.wire.batch import BatchHeader, iterate_batches
 from pyk.wire.compression import Compression
 from pyk.wire.prefixed import (
     ControlType,
+    by_record_type,
     decode_control_type,
     decode_key,
     decode_value,
@@ -26,6 +27,9 @@ from pyk.wire.prefixed import (
 )
 from pyk.wire.records import Record as StoredRecord
 from pyk.wire.records import build_batch, read_records
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 READ_BYTES: Final = 1 << 20
 """How much of a log is applied before others have their turn."""
@@ -50,15 +54,28 @@ class RecordTypes(NamedTuple):
     """By the type of the key."""
 
 
+def record_types(*modules: ModuleType) -> RecordTypes:
+    """All that are declared there: a `...Key` and its `...Value`."""
+    values: dict[type, type] = {}
+    for module in modules:
+        for name, declared in vars(module).items():
+            if name.endswith("Key") and isinstance(declared, type):
+                values[declared] = getattr(module, name.removesuffix("Key") + "Value")
+    return RecordTypes(by_record_type(*values), values)
+
+
+class JournalOptions(NamedTuple):
+    compression: Compression
+    timeout: float
+    """How long the replicas have to take what was appended, in seconds."""
+
+
 class Journal:
-    def __init__(
-        self, partition: Partition, types: RecordTypes, compression: Compression, timeout: float
-    ) -> None:
+    def __init__(self, partition: Partition, types: RecordTypes, options: JournalOptions) -> None:
         self._partition = partition
         self._types = types
-        self._compression = compression
-        self._timeout = timeout
-        """How long the replicas have to take what was appended, in seconds."""
+        self._compression = options.compression
+        self._timeout = options.timeout
         self._flush_due_before = -1
         self.unreadable = 0
         """Records of the log that were passed over."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, Protocol
 
 from pyk.errors import KafkaError
+from pyk.metadata.image import ClusterImage
 
 Ticket = NewType("Ticket", int)
 """Who waits for an answer. A machine may answer later than it was asked, and many at once."""
@@ -52,6 +53,9 @@ class Machine(Protocol):
 
     def on_loaded(self, now: float) -> None:
         """All of the log is applied, and clients come from now on."""
+
+    def on_image(self, image: ClusterImage, now: float) -> Decision:
+        """The cluster has changed: topics have come, changed or gone."""
 
     def deadline(self) -> float | None:
         """When `expire` has something to do, if nothing happens before."""

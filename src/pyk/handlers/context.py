@@ -24,7 +24,7 @@ from pyk.wire.messages.api_versions import ApiVersionsResponse
 if TYPE_CHECKING:
     from random import Random
 
-    from pyk.coordinator.group_coordinator import GroupCoordinator
+    from pyk.coordinator.group_coordinator import GroupShards
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
@@ -44,9 +44,9 @@ class Context:
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
-    begin_groups: Callable[[], GroupCoordinator]
+    begin_groups: Callable[[], GroupShards]
     """Makes the coordinator of groups, which few brokers need as soon as they start."""
-    group_coordinator: GroupCoordinator | None = None
+    group_shards: GroupShards | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
@@ -55,10 +55,10 @@ class Context:
         return self.mirror.image
 
     @property
-    def groups(self) -> GroupCoordinator:
-        if self.group_coordinator is None:
-            self.group_coordinator = self.begin_groups()
-        return self.group_coordinator
+    def groups(self) -> GroupShards:
+        if self.group_shards is None:
+            self.group_shards = self.begin_groups()
+        return self.group_shards
 
     def topic_named(self, name: str) -> Topic:
         """Raise KafkaError."""

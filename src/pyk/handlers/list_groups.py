@@ -10,7 +10,7 @@ from pyk.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGr
 
 def handle(request: ListGroupsRequest, call: Call, broker: Context) -> ListGroupsResponse:
     found: list[ListedGroup] = []
-    for shard in broker.groups.shards():
+    for shard in broker.groups:
         if not shard.is_loaded:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         found += shard.machine.listed(request)

@@ -156,8 +156,7 @@ def reader_families(context: Context) -> Iterator[Family]:
 
 
 def group_families(context: Context) -> Iterator[Family]:
-    coordinator = context.group_coordinator
-    shards = [] if coordinator is None else [s.machine for s in coordinator.shards() if s.is_loaded]
+    shards = [each.machine for each in context.group_shards or () if each.is_loaded]
     groups = [group for shard in shards for group in shard]
     states = Counter((group.type.value, group.state) for group in groups)
     yield gauge(

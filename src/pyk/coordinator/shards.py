@@ -1,0 +1,195 @@
+"""The shards of an internal topic: which of them a key is in, and their lifetimes.
+
+A shard comes when this broker leads its partition and somebody asks for it, or at once if its log
+is there from before. It is dropped when the partition is no longer this broker's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import trio
+from msgspec import Struct
+
+from pyk.config.settings import BrokerSettings
+from pyk.coordinator.internal_topics import internal_topic, partition_for
+from pyk.coordinator.journal import Journal, JournalOptions, RecordTypes
+from pyk.coordinator.machine import Decision, Machine, Ticket
+from pyk.coordinator.shard import Shard
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.directory import DataDirectory
+from pyk.metadata.controller import Plan
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.mirror import Mirror
+from pyk.metadata.topics import Creation, TopicDefaults, create_topics
+from pyk.replication.replicas import Replicas
+
+if TYPE_CHECKING:
+    from random import Random
+
+logger = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=Machine)
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What a coordinator needs of its broker."""
+
+    node_id: int
+    settings: Callable[[], BrokerSettings]
+    mirror: Mirror
+    directory: DataDirectory
+    replicas: Replicas
+    rng: Random
+    now_ms: Callable[[], int]
+
+
+class Shards(Generic[M]):
+    def __init__(
+        self,
+        parts: Parts,
+        topic: str,
+        types: RecordTypes,
+        options: Callable[[], JournalOptions],
+        machine: Callable[[], M],
+    ) -> None:
+        """`machine` makes one for a new shard."""
+        self._parts = parts
+        self._name = topic
+        self._types = types
+        self._options = options
+        self._machine = machine
+        self._mirror = parts.mirror
+        self._shards: dict[int, Shard[M]] = {}
+        self._topic: Topic | None = None
+        self._to_load, self._loads = trio.open_memory_channel[Shard[M]](math.inf)
+        self._earlier = trio.Event()
+        self._sleeps_until = -math.inf
+
+    def execute(
+        self, key: str, decide: Callable[[M, Ticket, float], Decision]
+    ) -> Any | Awaitable[Any]:
+        """What the key's shard says, or an awaitable of it. Raise KafkaError."""
+        return self.of(key).execute(decide)
+
+    def of(self, key: str) -> Shard[M]:
+        """Raise KafkaError if this broker is not the one to ask."""
+        topic = self._mirror.image.topics.get(self._name)
+        if topic is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if topic is not self._topic:
+            self._follow(topic)
+        number = partition_for(key, len(topic.partitions))
+        shard = self._shards.get(number)
+        return self._begin(topic, number) if shard is None else shard
+
+    def __iter__(self) -> Iterator[Shard[M]]:
+        """Those that are there. One whose log was never written has nothing to tell."""
+        return iter(list(self._shards.values()))
+
+    @property
+    def has_topic(self) -> bool:
+        return self._name in self._mirror.image.topics
+
+    def coordinator_of(self, key: str) -> int:
+        """The broker that is responsible for the key, if the topic is there."""
+        partitions = self._mirror.image.topics[self._name].partitions
+        return partitions[partition_for(key, len(partitions))].leader
+
+    async def create_topic(self) -> None:
+        """Make the topic, unless it is there by now. Raise KafkaError."""
+
+        def decide(image: ClusterImage) -> Plan[list[Creation]]:
+            wanted = internal_topic(self._name, self._parts.settings(), image)
+            return create_topics(image, [wanted], TopicDefaults(), self._parts.rng)
+
+        ((_, outcome),) = await self._mirror.carry_out(decide)
+        if not self.has_topic:
+            assert isinstance(outcome, KafkaError), outcome
+            logger.error("the topic %s cannot be made: %s", self._name, outcome)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, outcome.message)
+
+    def on_image(self, image: ClusterImage) -> None:
+        """Let shards come and go with their partitions, and hear what else has changed."""
+        self._follow(image.topics.get(self._name))
+        for shard in self:
+            try:
+                shard.perform(lambda machine, now: machine.on_image(image, now))
+            except KafkaError as refusal:
+                logger.warning(
+                    "%s does not take what follows from metadata: %s", self._name, refusal
+                )
+
+    async def run(self) -> None:
+        """Load what is to be loaded, and let time pass."""
+        self.on_image(self._mirror.image)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._load)
+            nursery.start_soon(self._expire)
+
+    def _follow(self, topic: Topic | None) -> None:
+        before, self._topic = self._topic, topic
+        if topic is before:
+            return
+        for number, shard in list(self._shards.items()):
+            is_ours = (
+                topic is not None
+                and before is not None
+                and topic.topic_id == before.topic_id
+                and topic.partitions[number].leader == self._parts.node_id
+            )
+            if not is_ours:
+                del self._shards[number]
+                shard.drop()
+        for partition in self._parts.directory.partitions if topic is not None else ():
+            number = partition.partition
+            if partition.topic == self._name and number not in self._shards:
+                assert topic is not None
+                if number < len(topic.partitions):
+                    self._begin(topic, number)
+
+    def _begin(self, topic: Topic, number: int) -> Shard[M]:
+        try:
+            partition = self._parts.replicas.leader_of(topic, number)
+        except KafkaError as refusal:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, refusal.message) from refusal
+        journal = Journal(partition, self._types, self._options())
+        shard = Shard(self._machine(), journal, self._parts.now_ms, self._note_deadline)
+        self._shards[number] = shard
+        if journal.is_empty:
+            shard.begin()
+        else:
+            self._to_load.send_nowait(shard)
+        return shard
+
+    async def _load(self) -> None:
+        async for shard in self._loads:
+            await shard.load()
+            if shard.unreadable:
+                logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
+
+    def _note_deadline(self, deadline: float) -> None:
+        if deadline < self._sleeps_until:
+            self._earlier.set()
+
+    async def _expire(self) -> None:
+        while True:
+            deadlines = [shard.deadline() for shard in self]
+            self._sleeps_until = min((d for d in deadlines if d is not None), default=math.inf)
+            self._earlier = trio.Event()
+            with trio.move_on_at(self._sleeps_until):
+                await self._earlier.wait()
+            for shard in self:
+                await self._expire_one(shard)
+
+    async def _expire_one(self, shard: Shard[M]) -> None:
+        is_due = True
+        while is_due:
+            try:
+                is_due = shard.expire()
+            except KafkaError as refusal:
+                logger.warning("%s does not take what is due: %s", self._name, refusal)
+            await trio.lowlevel.checkpoint()
