@@ -54,6 +54,8 @@ class Cluster:
         self._connections: dict[Address, Connection] = {}
         self._topics: dict[str, Topic] = {}
         self._controller_id = -1
+        self.coordinators: dict[str, int] = {}
+        """The brokers that look after groups, as far as they are known: see `coordinators`."""
 
     @classmethod
     def connect(cls, bootstrap: str) -> Self:

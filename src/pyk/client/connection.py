@@ -94,9 +94,15 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def version_of(self, key: ApiKey) -> int:
-        """The highest version that both sides have. Raise KafkaError."""
-        ours, theirs = layout(request_type(key)).versions, self._offered.get(key, NO_VERSIONS)
+    def offers(self, key: ApiKey) -> bool:
+        """Whether the other side has the API at all."""
+        return key in self._offered
+
+    def version_of(self, key: ApiKey, ours: Versions | None = None) -> int:
+        """The highest version that both sides have, or that the other has of these. Raise
+        KafkaError."""
+        ours = ours or layout(request_type(key)).versions
+        theirs = self._offered.get(key, NO_VERSIONS)
         highest = min(ours.highest, theirs.highest)
         if not (ours.covers(highest) and theirs.covers(highest)):
             raise KafkaError(
