@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pyk import __version__
-from pyk.cli.group import Lazy, Root
+from pyk.cli.root import Lazy, Root
 
 
 @click.group(cls=Root)

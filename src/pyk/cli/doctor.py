@@ -8,9 +8,9 @@ import textwrap
 import click
 
 from pyk.cli.diagnosis import Finding, Status, diagnose
-from pyk.cli.group import UNREACHABLE
 from pyk.cli.options import with_settings
 from pyk.cli.output import Field, Format, Row, format_option, printable, show
+from pyk.cli.root import UNREACHABLE
 from pyk.client.settings import ClientSettings
 
 CONNECT_TIMEOUT_MAX = 3.0

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import click
 
-from pyk.cli.group import REFUSED
 from pyk.cli.log_files import (
     Batch,
     Damage,
@@ -24,6 +23,7 @@ from pyk.cli.log_files import (
 )
 from pyk.cli.output import Field, Format, Row, cell, format_option, heading, show
 from pyk.cli.records import as_document, as_text, moment
+from pyk.cli.root import REFUSED
 from pyk.errors import ProtocolError
 from pyk.wire.batch import BatchHeader
 from pyk.wire.prefixed import ControlType, decode_control_type

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec
 
 import click
 
@@ -89,7 +91,23 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """The names of topics that begin so, if the broker is quick to say."""
+    return _completed(
+        ctx, incomplete, lambda cluster: [each.name or "" for each in cluster.metadata().topics]
+    )
+
+
+def complete_groups(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    from pyk.client.groups import list_groups
+
+    return _completed(
+        ctx, incomplete, lambda cluster: [each.group_id for each in list_groups(cluster)]
+    )
+
+
+def _completed(
+    ctx: click.Context, incomplete: str, find: Callable[[Cluster], list[str]]
+) -> list[str]:
+    """The names that begin so, if the broker is quick to say."""
     bootstrap = ctx.params.get("bootstrap") or os.environ.get(BOOTSTRAP_VARIABLE)
     try:
         given = read_settings(bootstrap or DEFAULT_BOOTSTRAP, {})
@@ -97,16 +115,32 @@ def complete_topics(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
             bootstrap=given.bootstrap,
             connect_timeout=COMPLETION_TIMEOUT,
             request_timeout=COMPLETION_TIMEOUT,
+            patience=COMPLETION_TIMEOUT,
         )
         with Cluster(quick) as cluster:
-            found = [topic.name or "" for topic in cluster.metadata().topics]
+            found = find(cluster)
     except Exception:
         # There is nobody to tell: the user has not even pressed return yet.
         return []
     return sorted(name for name in found if name.startswith(incomplete))
 
 
-def topic_argument(name: str = "topic", *, many: bool = False, required: bool = True) -> Any:
-    return click.argument(
-        name, nargs=-1 if many else 1, required=required, shell_complete=complete_topics
-    )
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, *, yes: bool, is_needed: bool) -> None:
+    """Ask on a terminal. Elsewhere nobody can answer: what needs an answer is refused."""
+    if yes:
+        return
+    if sys.stdin.isatty():
+        if not click.confirm(question, err=True):
+            raise click.ClickException("nothing was deleted")
+    elif is_needed:
+        raise click.UsageError(f"{question} Say --yes.")
+
+
+def pattern(regex: str | None) -> re.Pattern[str]:
+    try:
+        return re.compile(".*" if regex is None else regex)
+    except re.error as wrong:
+        raise click.UsageError(f"{regex!r} is not a regular expression: {wrong}") from wrong

@@ -69,6 +69,32 @@ def show_document(document: Value, format_: Format) -> None:
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def show_sections(
+    documents: Sequence[Row],
+    head: Sequence[Field],
+    sections: Mapping[str, Sequence[Field]],
+    format_: Format,
+) -> None:
+    """Of each document what it has of the head's fields, and then its sections, which are rows."""
+    if format_ in ("json", "yaml"):
+        show_document(documents, format_)
+        return
+    is_wide = format_ == "wide"
+    for number, document in enumerate(documents):
+        if number:
+            click.echo()
+        shown = [field for field in head if field.name in document]
+        for line in pairs(document, shown, is_wide=is_wide):
+            click.echo(line)
+        for name, fields in sections.items():
+            if name in document:
+                click.echo()
+                rows = document[name]
+                assert isinstance(rows, list)
+                for line in columns(rows, fields, is_wide=is_wide):
+                    click.echo(line)
+
+
 def columns(rows: Sequence[Row], fields: Sequence[Field], *, is_wide: bool) -> Iterator[str]:
     """Lines under headings. Nothing is cut off, and the last column is not filled up."""
     shown = [field for field in fields if is_wide or not field.is_wide]
@@ -100,6 +126,8 @@ def cell(value: Value) -> str:
             return "yes" if value else "no"
         case str():
             return printable(value) if value else '""'
+        case Mapping() if any(isinstance(each, list) for each in value.values()):
+            return ";".join(f"{key}:{cell(each)}" for key, each in value.items())
         case Mapping():
             return ",".join(f"{key}={cell(each)}" for key, each in value.items()) or "-"
         case Sequence():

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterable, Mapping
 
 import click
 
-from pyk.cli.group import REFUSED
-from pyk.cli.options import complete_topics, parse_pairs, with_cluster
-from pyk.cli.output import Field, Format, Row, Value, format_option, show, show_document
+from pyk.cli.options import (
+    complete_topics,
+    confirm,
+    parse_pairs,
+    pattern,
+    with_cluster,
+    yes_option,
+)
+from pyk.cli.output import Field, Format, Row, Value, format_option, show, show_sections
+from pyk.cli.root import REFUSED
 from pyk.cli.topic_description import (
     CONFIGS,
     LISTED,
@@ -21,7 +26,6 @@ from pyk.cli.topic_description import (
     described_partitions,
     listed,
     min_isr,
-    show_sections,
     summarised,
 )
 from pyk.client.cluster import Cluster
@@ -47,7 +51,6 @@ partitions_option = click.option(
 configs_option = click.option(
     "-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic."
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
@@ -138,7 +141,7 @@ def describe(
         summary = partitions = configs = True
     elif not (summary or partitions or configs):
         summary, partitions = not is_filtered, True
-    documents = []
+    documents: list[Row] = []
     for name in names or all_names(cluster):
         found = cluster.topic(name)
         settings = described_configs(cluster, name) if configs or summary or under_min_isr else []
@@ -158,11 +161,7 @@ def describe(
         document |= {"partitions": shown} if partitions else {}
         document |= {"configs": settings} if configs else {}
         documents.append(document)
-    if format_ in ("json", "yaml"):
-        show_document(documents, format_)
-    else:
-        for number, document in enumerate(documents):
-            show_sections(document, is_first=number == 0, is_wide=format_ == "wide")
+    show_sections(documents, SUMMARY, {"partitions": PARTITIONS, "configs": CONFIGS}, format_)
 
 
 @topic.command()
@@ -290,24 +289,6 @@ def report(
     show(rows, STATUS[:2] if is_plain else STATUS, format_)
     if is_refused:
         raise click.exceptions.Exit(REFUSED)
-
-
-def confirm(question: str, *, yes: bool, is_needed: bool) -> None:
-    """Ask on a terminal. Elsewhere nobody can answer: what needs an answer is refused."""
-    if yes:
-        return
-    if sys.stdin.isatty():
-        if not click.confirm(question, err=True):
-            raise click.ClickException("nothing was deleted")
-    elif is_needed:
-        raise click.UsageError(f"{question} Say --yes.")
-
-
-def pattern(regex: str | None) -> re.Pattern[str]:
-    try:
-        return re.compile(".*" if regex is None else regex)
-    except re.error as wrong:
-        raise click.UsageError(f"{regex!r} is not a regular expression: {wrong}") from wrong
 
 
 def all_names(cluster: Cluster) -> list[str]:

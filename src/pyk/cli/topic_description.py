@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 
-import click
-
-from pyk.cli.output import Field, Row, columns, pairs
+from pyk.cli.output import Field, Row
 from pyk.client.cluster import Cluster, Topic
 from pyk.errors import KafkaError
 from pyk.types import TopicPartition
@@ -43,21 +41,6 @@ SUMMARY = (
     Field("replication_factor", "how many replicas each has"),
     Field("overrides", "what is set for this topic"),
 )
-
-
-def show_sections(document: Row, *, is_first: bool, is_wide: bool) -> None:
-    if not is_first:
-        click.echo()
-    shown = SUMMARY if "id" in document else SUMMARY[:1]
-    for line in pairs(document, shown, is_wide=is_wide):
-        click.echo(line)
-    for name, fields in (("partitions", PARTITIONS), ("configs", CONFIGS)):
-        if name in document:
-            click.echo()
-            rows = document[name]
-            assert isinstance(rows, list)
-            for line in columns(rows, fields, is_wide=is_wide):
-                click.echo(line)
 
 
 def listed(found: MetadataResponseTopic) -> Row:
