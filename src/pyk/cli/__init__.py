@@ -20,6 +20,7 @@ main.subcommands = {
     "topic": Lazy("topic", "Create, list, describe, alter, delete and trim topics."),
     "produce": Lazy("produce", "Send records to a topic."),
     "consume": Lazy("consume", "Print the records of topics."),
+    "group": Lazy("group", "List, describe, seek and delete groups."),
     "config": Lazy("config", "Get, set, unset and explain configuration."),
     "cluster": Lazy("cluster", "Describe the cluster and its log directories."),
     "log": Lazy("log", "Look into data directories and files, offline."),

@@ -29,6 +29,9 @@ _TIMED_RANGE: Final = re.compile(
 )
 _DURATION: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_ISO_DURATION: Final = re.compile(
+    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -57,11 +60,11 @@ class Offsets(NamedTuple):
         """The offsets of each partition. Raise KafkaError."""
         starts = find_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
         ends = find_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
-        begins = _resolved(cluster, self.begin, starts, ends)
+        begins = resolve_point(cluster, self.begin, starts, ends)
         stop = self.stop or (Point("end") if stops_at_end else None)
         if stop is None:
             return {p: Span(begins[p]) for p in partitions}
-        stops = _resolved(cluster, stop, starts, ends)
+        stops = resolve_point(cluster, stop, starts, ends)
         if stops_at_end:
             stops = {p: min(stops[p], ends[p]) for p in partitions}
         return {p: Span(begins[p], stops[p]) for p in partitions}
@@ -78,7 +81,16 @@ def parse_offsets(text: str, now: float) -> Offsets:
     return Offsets(begin, _point(last, text) if last else None)
 
 
-def _point(text: str, whole: str) -> Point:
+def parse_point(text: str, now: float) -> Point:
+    """One place, without a range. Raise UsageError."""
+    if text.startswith("@"):
+        return Point("time", parse_time(text[1:], int(now * 1000)))
+    return _point(text, text, known="earliest, latest, current, 47, +2, -3, @2026-11-17 or @-1h")
+
+
+def _point(
+    text: str, whole: str, known: str = "start, end, 47, +2, -3, 10:20, @2026-11-17 and so on"
+) -> Point:
     if text in ("start", "beginning", "earliest"):
         return Point("start")
     if text in ("end", "latest"):
@@ -87,9 +99,7 @@ def _point(text: str, whole: str) -> Point:
         return Point("offset", int(text))
     if _RELATIVE.fullmatch(text):
         return Point("start" if text[0] == "+" else "end", int(text))
-    raise click.UsageError(
-        f"{whole!r} is not an offset: start, end, 47, +2, -3, 10:20, @2026-11-17 and so on"
-    )
+    raise click.UsageError(f"{whole!r} is not an offset: {known}")
 
 
 def _timed(text: str, now_ms: int) -> Offsets:
@@ -125,17 +135,29 @@ def parse_time(text: str, now_ms: int) -> int:
     return round(moment.timestamp() * 1000)
 
 
+def parse_duration(text: str) -> int:
+    """Milliseconds: 1h30m, or PT1H30M as Kafka's tools have it. Raise UsageError."""
+    if found := _ISO_DURATION.fullmatch(text):
+        parts = zip(found.groups(), ("d", "h", "m", "s"), strict=True)
+        return sum(round(float(number or 0) * _UNIT_MS[unit]) for number, unit in parts)
+    if _DURATION.fullmatch(text) and not text.startswith("-"):
+        return _milliseconds(text)
+    raise click.UsageError(f"{text!r} is not a duration: 1h30m, 10s, 7d or PT1H30M")
+
+
 def _milliseconds(duration: str) -> int:
     total = sum(float(number) * _UNIT_MS[unit] for number, unit in _PART.findall(duration))
     return -round(total) if duration.startswith("-") else round(total)
 
 
-def _resolved(
+def resolve_point(
     cluster: Cluster,
     point: Point,
     starts: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
+    """The offset that is meant in each partition, of which starts and ends are known. Raise
+    KafkaError."""
     match point.origin:
         case "offset":
             return dict.fromkeys(starts, point.amount)
