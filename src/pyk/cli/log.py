@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from pyk.cli.internal_records import Decoder, decoder, name_of
 from pyk.cli.log_files import (
     Batch,
     Damage,
@@ -58,7 +59,7 @@ LISTED = (
 DUMP_HELP: Final = (
     Field("file", "the file that the object is about"),
     *BATCH,
-    Field("records", "with --records, the records: as consume prints them"),
+    Field("records", "with --records: as consume prints them; of internal topics with a type"),
     Field("error", "in place of all but file and position: what is wrong there"),
 )
 
@@ -93,7 +94,8 @@ def list_(directory: Path, format_: Format) -> None:
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 @click.option("--partition", "names", multiple=True, help="Only this, of a data directory: t-0.")
 @click.option("--records", is_flag=True, help="The records of each batch, too.")
-@click.option("-k", "--keys", multiple=True, help="Only records with this key.")
+@click.option("-k", "--keys", multiple=True, help="Only records with this key, or of this group.")
+@click.option("--raw", is_flag=True, help="Do not decode the records of internal topics.")
 @click.option("--offsets", metavar="FROM:TO", help="Only these, without the last.")
 @format_option(*DUMP_HELP)
 def dump(
@@ -101,15 +103,23 @@ def dump(
     names: tuple[str, ...],
     records: bool,
     keys: tuple[str, ...],
+    raw: bool,
     offsets: str | None,
     format_: Format,
 ) -> None:
     """Print the batches in a data directory, a partition's directory or a .log file, or what is in
     an .index, .timeindex, .txnindex or .snapshot file. With --format json, an object on each line.
 
+    Records of __consumer_offsets, __transaction_state and __share_group_state are decoded.
+
     Damage is reported where it is, and makes the exit code 1.
     """
-    wanted = Wanted(parse_range(offsets), {os.fsencode(key) for key in keys}, records or bool(keys))
+    wanted = Wanted(
+        parse_range(offsets),
+        {os.fsencode(key) for key in keys},
+        has_records=records or bool(keys),
+        is_raw=raw,
+    )
     if format_ == "yaml":
         raise click.UsageError("a dump is text or json")
     write = write_json if format_ == "json" else TextDump(is_wide=format_ == "wide").write
@@ -125,18 +135,31 @@ def dump(
 class Wanted:
     """Which batches and records to print."""
 
-    def __init__(self, offsets: range, keys: set[bytes], has_records: bool) -> None:
+    def __init__(
+        self, offsets: range, keys: set[bytes], *, has_records: bool, is_raw: bool
+    ) -> None:
         self.offsets = offsets
         self.keys = keys
         self.has_records = has_records
+        self.is_raw = is_raw
 
     def has(self, header: BatchHeader) -> bool:
         return (
             header.base_offset < self.offsets.stop and header.last_offset >= self.offsets.start
         ) or header.last_offset < header.base_offset
 
-    def takes(self, record: Record) -> bool:
-        return record.offset in self.offsets and (not self.keys or record.key in self.keys)
+    def documents(self, batch: Batch, decode: Decoder | None) -> list[dict[str, Any]]:
+        """The records of a batch that are wanted. Raise ProtocolError."""
+        found = []
+        header = batch.header
+        for record in read_records(batch.data, 0, header, bytes_max=INFLATED_BYTES_MAX):
+            if record.offset not in self.offsets:
+                continue
+            decoded = decode(record) if decode and not header.is_control else None
+            key = record.key if decoded is None else os.fsencode(name_of(decoded) or "")
+            if not self.keys or key in self.keys:
+                found.append(decoded or record_document(header, record))
+        return found
 
 
 def parse_range(text: str | None) -> range:
@@ -215,6 +238,8 @@ def damage(found: object) -> dict[str, Any]:
 
 
 def dumped_log(file: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    topic = file.resolve().parent.name.rpartition("-")[0]
+    decode = None if wanted.is_raw else decoder(topic)
     for found in read_batches(file):
         if isinstance(found, Damage):
             yield damage(found)
@@ -227,13 +252,7 @@ def dumped_log(file: Path, wanted: Wanted) -> Iterator[dict[str, Any]]:
                 yield document
             continue
         try:
-            document["records"] = [
-                record_document(found.header, record)
-                for record in read_records(
-                    found.data, 0, found.header, bytes_max=INFLATED_BYTES_MAX
-                )
-                if wanted.takes(record)
-            ]
+            document["records"] = wanted.documents(found, decode)
         except ProtocolError as wrong:
             yield {"position": found.position, "error": str(wrong)}
             continue

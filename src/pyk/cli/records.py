@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,9 +27,19 @@ def as_text(document: dict[str, Any]) -> str:
     parts = [str(document["offset"]), moment(document["timestamp"])]
     if "control" in document:
         return "  ".join([*parts, document["control"]])
+    if "type" in document:
+        return "  ".join(
+            [*parts, document["type"], *map(_json, (document["key"], document["value"]))]
+        )
     parts += [_shown("key", document), _shown("value", document)]
     parts += [f"{_shown('key', each)}={_shown('value', each)}" for each in document["headers"]]
     return "  ".join(parts)
+
+
+def _json(value: dict[str, Any] | None) -> str:
+    if value is None:
+        return "-"
+    return printable(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def moment(timestamp: int) -> str:
