@@ -98,3 +98,40 @@ def broker_like(
             connection.sendall(b"".join(chunks))  # type: ignore[arg-type]
 
     return behave
+
+
+Script = dict[ApiKey, tuple[int, list[object]]]
+"""What a broker answers to each API: its highest version, and one answer after another."""
+
+
+def scripted(script: Script) -> Behaviour:
+    """A cluster of broker 1 alone, which hangs up when it is asked what its script has not."""
+
+    def behave(connection: socket.socket) -> None:
+        host, port = connection.getsockname()
+        stream = connection.makefile("rb")
+        while size := stream.read(4):
+            request = stream.read(int.from_bytes(size, "big"))
+            number, version, correlation_id = struct.unpack_from(">hhi", request)
+            key = ApiKey(number)
+            answer: object
+            if key is ApiKey.API_VERSIONS:
+                highest = {each: version for each, (version, _) in script.items()}
+                highest |= {ApiKey.API_VERSIONS: 4, ApiKey.METADATA: 12}
+                keys = [
+                    ApiVersion(api_key=each, min_version=0, max_version=version)
+                    for each, version in highest.items()
+                ]
+                answer = ApiVersionsResponse(api_keys=keys)
+            elif key is ApiKey.METADATA:
+                broker = MetadataResponseBroker(node_id=1, host=host, port=port)
+                answer = MetadataResponse(brokers=[broker], cluster_id="fake", topics=[])
+            elif key in script and script[key][1]:
+                answer = script[key][1].pop(0)
+            else:
+                connection.close()
+                return
+            chunks = encode_response(key, version, correlation_id, answer)
+            connection.sendall(b"".join(chunks))  # type: ignore[arg-type]
+
+    return behave
