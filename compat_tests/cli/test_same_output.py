@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from compat_tests.cli.sides import Side
+from compat_tests.cli.sides import Side, sides
+from pyk.handlers.table import HANDLERS
+from pyk.wire.apis import ApiKey
 from tests.cli.commands import Done
 
 Both = tuple[Side, Side]
@@ -102,6 +104,54 @@ STORY = [
     ("topic list", b""),
 ]
 
+GROUP_STORY = [
+    "group list",
+    "group describe",
+    "group describe nobody",
+    "group delete nobody --format json",
+    "group delete-offsets nobody -t by-group",
+    "group seek early --to 0",
+    "group seek early --to 0 -t nowhere",
+    "topic create by-group -p 3",
+    "produce by-group -p 0",
+    "produce by-group -p 2",
+    "group seek early --to earliest -t by-group",
+    "group seek early --to latest -t by-group --execute",
+    "group seek late --to 1 -t by-group:0,2 --execute --format json",
+    "group list",
+    "group list --state empty --type classic --format yaml",
+    "group list --state stable",
+    "group list -r la.* --format wide",
+    "group describe",
+    "group describe late -a --format wide",
+    "group describe late -a --format json",
+    "group describe early -o -t by-group --format yaml",
+    "group describe early -m",
+    "topic trim by-group -p 0 -o 2",
+    "group describe late -o",
+    "group seek late --by -1",
+    "group seek late --by 1 -t by-group:2 --execute",
+    "group seek late --by 1 -t by-group:1",
+    "group seek late --to current --export",
+    "group seek late --to-group early -t by-group:0 --execute",
+    "group seek late --to @-1h",
+    "group seek early --to current",
+    "group describe late -o --format json",
+    "group delete-offsets late -t by-group:2",
+    "group delete-offsets late -t by-group:1",
+    "group delete-offsets late -t nowhere",
+    "group describe late -o",
+    "group delete late nobody",
+    "group describe late",
+    "topic delete by-group",
+    "group delete early",
+    "group list",
+]
+GIVEN = {
+    "produce by-group -p 0": b"a\nb\nc\nd\n",
+    "produce by-group -p 2": b"a\nb\n",
+}
+
 
 def without_sentences(text: str) -> str:
     """Without what brokers say in words of their own: refusals and documentation."""
@@ -145,6 +195,21 @@ def told(side: Side, command: str, stdin: bytes) -> tuple[str, str, int]:
     done = run(side, command, stdin)
     assert "Traceback" not in done.err
     return judge(side.plain(done.out)), without_sentences(side.plain(done.err)), done.code
+
+
+@pytest.fixture(scope="module")
+def with_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    with sides(tmp_path_factory.mktemp("groups")) as both:
+        yield both
+
+
+@pytest.mark.skipif(ApiKey.FIND_COORDINATOR not in HANDLERS, reason="the broker has no groups yet")
+@pytest.mark.parametrize("command", GROUP_STORY)
+def test_a_command_about_groups_says_the_same(with_groups: Both, command: str) -> None:
+    """Each goes on from where those before it have left the brokers."""
+    kafka, ours = (told(side, command, GIVEN.get(command, b"")) for side in with_groups)
+    assert ours == kafka
+    assert kafka[0] or kafka[1] or command in (*GIVEN, "group describe")
 
 
 @pytest.mark.parametrize(("command", "stdin"), STORY, ids=[command for command, _ in STORY])
