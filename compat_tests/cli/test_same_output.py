@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from compat_tests.cli.sides import Side, sides
-from pyk.handlers.table import HANDLERS
-from pyk.wire.apis import ApiKey
 from tests.cli.commands import Done
 
 Both = tuple[Side, Side]
@@ -203,7 +201,6 @@ def with_groups(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         yield both
 
 
-@pytest.mark.skipif(ApiKey.FIND_COORDINATOR not in HANDLERS, reason="the broker has no groups yet")
 @pytest.mark.parametrize("command", GROUP_STORY)
 def test_a_command_about_groups_says_the_same(with_groups: Both, command: str) -> None:
     """Each goes on from where those before it have left the brokers."""

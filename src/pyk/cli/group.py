@@ -287,7 +287,7 @@ def seek(
     if not execute:
         makes = f" and make the group {name}, which is not there yet" if is_new else ""
         said = f"nothing has been changed; add --execute to do it{makes}"
-        click.echo(f"pyk group seek: {said}", err=True)
+        click.echo(f"pyk: {said}", err=True)
     elif any(results.values()):
         raise click.exceptions.Exit(REFUSED)
 
