@@ -11,8 +11,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from pyk.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from pyk.wire.messages.list_groups import ListedGroup, ListGroupsResponse
 from tests.cli.commands import pyk, pyk_on_terminal
 from tests.cli.test_command import completed
+from tests.client.peers import Script, peer, scripted
 
 PLANNED = "pyk: nothing has been changed; add --execute to do it"
 
@@ -159,6 +164,22 @@ def test_a_group_that_is_not_there_is_one_line_with_a_way_on(topics: str) -> Non
     assert done.err.endswith("(GROUP_ID_NOT_FOUND)\n")
 
 
+def test_a_group_that_goes_while_all_are_described_is_left_out() -> None:
+    listed = ListGroupsResponse(groups=[ListedGroup(group_id="g", protocol_type="consumer")])
+    found = FindCoordinatorResponse(coordinators=[Coordinator(key="g", node_id=1)])
+    gone = DescribedGroup(
+        group_id="g", group_state="Dead", protocol_type="", protocol_data="", members=[]
+    )
+    script: Script = {
+        ApiKey.LIST_GROUPS: (5, [listed]),
+        ApiKey.FIND_COORDINATOR: (6, [found]),
+        ApiKey.DESCRIBE_GROUPS: (5, [DescribeGroupsResponse(groups=[gone])]),
+    }
+    with peer(scripted(script)) as address:
+        done = pyk("group", "describe", "--format", "json", bootstrap=str(address))
+    assert (done.code, done.out, done.err) == (0, "[]\n", "")
+
+
 def test_a_seek_shows_what_it_would_do_and_does_it_when_told_to(topics: str) -> None:
     made(topics, "moving", "--to", "latest", "-t", "two")
     planned = pyk("group", "seek", "moving", "--to", "earliest", bootstrap=topics)
@@ -248,6 +269,7 @@ def test_a_group_with_members_is_not_moved_or_deleted(topics: str) -> None:
     [
         ((), 2, "say where to, once"),
         (("--to", "0", "--by", "1"), 2, "say where to, once"),
+        (("--to", "0", "--export", "--execute"), 2, "--export only prints"),
         (("--to", "10:20"), 2, "is not an offset: earliest, latest, current"),
         (("--by-duration", "soon"), 2, "is not a duration"),
         (("--to", "0", "-t", "two:x"), 2, "is not a topic"),

@@ -166,7 +166,7 @@ def describe(
         state = offsets = members = True
     elif not (state or offsets or members):
         state = offsets = True
-    found = described(cluster, chosen(cluster, names, regex))
+    found = described(cluster, chosen(cluster, names, regex), required=names)
     rows = described_offsets(cluster, found, topics) if offsets or state else {}
     documents: list[Row] = []
     for each in found:
@@ -188,13 +188,15 @@ def chosen(cluster: Cluster, names: Sequence[str], regex: str | None) -> list[st
     return list(dict.fromkeys([*names, *(each for each in known if shape.fullmatch(each))]))
 
 
-def described(cluster: Cluster, names: Sequence[str]) -> list[Group]:
-    """Raise KafkaError for the first that cannot be described."""
+def described(cluster: Cluster, names: Sequence[str], required: Sequence[str]) -> list[Group]:
+    """Raise KafkaError for the first that cannot be described, unless it was only listed and has
+    gone meanwhile."""
     found = []
     for name, each in describe_groups(cluster, names).items():
-        if isinstance(each, KafkaError):
+        if isinstance(each, Group):
+            found.append(each)
+        elif name in required or each.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise KafkaError(each.code, why_not(name, each))
-        found.append(each)
     return found
 
 
@@ -261,6 +263,8 @@ def seek(
         raise click.UsageError(
             "say where to, once: --to, --by, --by-duration, --to-group or --from-file"
         )
+    if export and execute:
+        raise click.UsageError("--export only prints what --execute would do: leave out one")
     named = parse_topics(topics)
     aim: Aim
     if to is not None:

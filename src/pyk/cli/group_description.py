@@ -114,12 +114,11 @@ def described_offsets(
     Raise KafkaError."""
     wanted = set(topics)
     of_groups: dict[str, tuple[dict[TopicPartition, Committed], dict[TopicPartition, Member]]] = {}
-    groups = list(groups)
-    for name, committed in fetch_offsets(cluster, [each.group_id for each in groups]).items():
+    by_name = {each.group_id: each for each in groups}
+    for name, committed in fetch_offsets(cluster, by_name).items():
         if isinstance(committed, KafkaError):
             raise KafkaError(committed.code, f"the offsets of {name}: {committed}")
-        (group,) = (each for each in groups if each.group_id == name)
-        of_groups[name] = committed, owners(group)
+        of_groups[name] = committed, owners(by_name[name])
     partitions = {
         partition
         for committed, owned in of_groups.values()
