@@ -15,6 +15,7 @@ OPTIONS = {
     "max.request.partition.size.limit": "5",
     "group.consumer.heartbeat.interval.ms": "6000",
     "log.retention.ms": "-1",
+    "group.initial.rebalance.delay.ms": "0",
 }
 """Records have the same time in every run, which is long ago: they must not be retired over it."""
 ONLY_KAFKA = {"controller.quorum.append.linger.ms": "0"}

@@ -136,7 +136,7 @@ def test_a_consumer_group_is_subscribed_to_what_its_members_are(version: int) ->
         it.restart()
 
 
-@pytest.mark.parametrize("said", [b"", b"\0", b"\0\0\0\0\0\1", b"\xff" * 40])
+@pytest.mark.parametrize("said", [b"", b"\0", b"\0\0\0\0\0\1", b"any topic", b"\xff" * 40])
 def test_who_cannot_be_understood_may_be_subscribed_to_anything(said: bytes) -> None:
     it = Coordinator()
     it.stable(1, protocols={"range": said})
