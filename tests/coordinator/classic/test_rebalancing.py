@@ -76,6 +76,17 @@ def test_who_has_not_rejoined_in_time_is_out() -> None:
     assert it.heartbeat(bob, generation) == E.UNKNOWN_MEMBER_ID
 
 
+def test_members_keep_their_assignments_until_a_rebalance_that_completes_is_called_off() -> None:
+    it = Coordinator()
+    ann, bob = it.stable(2)
+    it.join(ann)
+    it.join(bob)
+    assert it.state == State.COMPLETING
+    assert it.group.members[ann].assignment == ann.encode()
+    it.join(bob, protocols={"range": b"new"})
+    assert it.group.members[ann].assignment == b""
+
+
 def test_the_slowest_member_says_how_long_a_rebalance_may_take() -> None:
     it = Coordinator(group_initial_rebalance_delay_ms=3000)
     it.newcomer(rebalance_timeout_ms=5000)
