@@ -182,3 +182,15 @@ def test_one_that_comes_back_in_time_keeps_the_place_of_who_never_synced() -> No
     assert it.answer(it.sync(new, 1, instance_id="two")).assignment == b"2"
     it.pass_time(30)
     assert it.state == State.STABLE
+
+
+def test_one_that_comes_back_and_never_syncs_is_out_as_who_was_before_it() -> None:
+    it = Coordinator()
+    for instance_id in ("one", "two"):
+        it.join(instance_id=instance_id, rebalance_timeout_ms=20_000, session_timeout_ms=100_000)
+    it.settle()
+    one, two = it.group.members
+    it.sync(one, 1, {one: b"1", two: b"2"}, instance_id="one")
+    it.join(instance_id="two", session_timeout_ms=100_000)
+    it.pass_time(21)
+    assert list(it.group.members) == [one]
