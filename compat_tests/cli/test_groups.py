@@ -14,14 +14,14 @@ from confluent_kafka import Consumer
 
 from compat_tests.cli.sides import Side
 from compat_tests.kafka.jars import run_java
-from pyk.handlers.table import HANDLERS
+from pyk.handlers.table import ENDPOINTS
 from pyk.wire.apis import ApiKey
 from tests.cli.commands import pyk
 
 Both = tuple[Side, Side]
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 FIRST_TIME = 1_700_000_000_000
-HAS_CONSUMER_GROUPS = ApiKey.CONSUMER_GROUP_HEARTBEAT in HANDLERS
+HAS_CONSUMER_GROUPS = ApiKey.CONSUMER_GROUP_HEARTBEAT in ENDPOINTS
 TAGGED = {"metadata_hash": 0, "assignment_timestamp": 0, "classic_member_metadata": None}
 
 

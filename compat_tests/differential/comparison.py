@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import pytest
 
 from compat_tests.differential.sides import Side, Sides
-from pyk.wire.apis import ApiKey, request_type
+from pyk.wire.apis import ApiKey, advertised, request_type
 from pyk.wire.message import layout
 
 Make: TypeAlias = Callable[[int, Side], Any]
@@ -119,8 +119,8 @@ def comparing(
 
 
 def versions(key: ApiKey) -> range:
-    of = layout(request_type(key))
-    return range(of.versions.lowest, min(of.versions.highest, of.advertised.highest) + 1)
+    of = layout(request_type(key)).versions
+    return range(of.lowest, min(of.highest, advertised(key).highest) + 1)
 
 
 def differences(kafka: Any, pyk: Any, path: str = "") -> list[str]:

@@ -13,12 +13,12 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
+from msgspec import Struct, field
 
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
@@ -26,7 +26,6 @@ from pyk.config.topic import TopicConfig
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
-from pyk.handlers.config_resources import settings_in
 from pyk.handlers.context import Context
 from pyk.handlers.features import SUPPORTED_FEATURES
 from pyk.handlers.table import ENDPOINTS, Endpoint, served
@@ -76,8 +75,7 @@ def _system_time_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(Struct, frozen=True, kw_only=True):
     """What a broker finds around itself: this machine, unless a test has made another."""
 
     disk: Disk = field(default_factory=RealDisk)
@@ -307,7 +305,7 @@ async def _follow(broker: Context, server: Server) -> None:
     while True:
         image = await broker.mirror.reach(revision + 1)
         revision = image.revision
-        settings = settings_in(image, broker)
+        settings = broker.settings_in(image)
         if settings is not broker.settings:
             broker.settings = settings
             server.limit(limits_of(settings))

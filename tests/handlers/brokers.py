@@ -17,7 +17,6 @@ from pyk.coordinator.shards import Parts
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
-from pyk.handlers.config_resources import settings_in
 from pyk.handlers.context import Context
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
@@ -123,7 +122,7 @@ def _assembled(
 async def _follow(broker: Context) -> None:
     while True:
         image = await broker.mirror.reach(broker.image.revision + 1)
-        broker.settings = settings_in(image, broker)
+        broker.settings = broker.settings_in(image)
         broker.replicas.on_image(image)
         if broker.group_shards is not None:
             broker.group_shards.on_image(image)

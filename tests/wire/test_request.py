@@ -13,8 +13,8 @@ from kio.serial import entity_writer
 from kio.static.primitive import i16, i32
 
 from pyk.errors import ProtocolError
-from pyk.types import FileSlice
-from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
+from pyk.types import FileSlice, Versions
+from pyk.wire.apis import UNDECLARED, ApiKey, advertised, request_type, response_type
 from pyk.wire.message import layout
 from pyk.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from pyk.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -118,6 +118,19 @@ def test_every_other_api_has_its_two_messages(key: ApiKey) -> None:
         request, response = layout(request_type(key)), layout(response_type(key))
         assert request.api_key == response.api_key == key
         assert request.versions == response.versions
+
+
+@pytest.mark.parametrize("key", ApiKey)
+def test_what_is_advertised_can_be_read_and_written(key: ApiKey) -> None:
+    if key in UNDECLARED:
+        with pytest.raises(KeyError):
+            advertised(key)
+        return
+    known = layout(request_type(key)).versions
+    # Old librdkafka looks for the versions of Produce that are gone, and InitProducerId v6
+    # (KIP-939) is not stable yet.
+    told = {ApiKey.PRODUCE: Versions(0, 13), ApiKey.INIT_PRODUCER_ID: Versions(0, 5)}
+    assert advertised(key) == told.get(key, known)
 
 
 def test_a_long_client_id_and_a_tagged_field_are_no_trouble() -> None:

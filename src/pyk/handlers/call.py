@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from msgspec import Struct
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Peer:
+class Peer(Struct, eq=False, kw_only=True):
     """The client at the other end of a connection, and the end of ours that it reached."""
 
     connection_id: str

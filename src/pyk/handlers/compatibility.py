@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyk.handlers.table import ENDPOINTS
-from pyk.wire.apis import UNDECLARED, ApiKey, api_name, request_type
-from pyk.wire.message import layout
+from pyk.wire.apis import UNDECLARED, ApiKey, advertised, api_name
 
 HEAD = """\
 # Compatibility
@@ -26,7 +25,7 @@ def page() -> str:
 
 
 def versions(key: ApiKey) -> str:
-    return "" if key in UNDECLARED else str(layout(request_type(key)).advertised)
+    return "" if key in UNDECLARED else str(advertised(key))
 
 
 def state(key: ApiKey) -> str:

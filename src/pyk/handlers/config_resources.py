@@ -69,17 +69,6 @@ class Edit(Struct, frozen=True, kw_only=True):
     """The new levels. None if the request cannot change any."""
 
 
-def settings_in(image: ClusterImage, broker: Context) -> BrokerSettings:
-    """The settings with the dynamic layers of an image, which may be newer than those in use.
-    Raise KafkaError."""
-    settings = broker.settings
-    cluster_wide = image.broker_defaults.values
-    per_broker = image.broker_config(broker.node_id).values
-    if settings.cluster_wide == cluster_wide and settings.per_broker == per_broker:
-        return settings
-    return settings.changed(cluster_wide=cluster_wide, per_broker=per_broker)
-
-
 def broker_id_of(name: str) -> int:
     """Raise KafkaError."""
     try:
@@ -99,7 +88,7 @@ async def alter(
     counts = Counter(resource for resource, _ in edits)
 
     def decide(image: ClusterImage) -> Plan[list[KafkaError | None]]:
-        settings = settings_in(image, broker)
+        settings = broker.settings_in(image)
         outcomes: list[KafkaError | None] = []
         compares: list[Compare] = []
         operations: list[Operation] = []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
@@ -31,8 +32,7 @@ INTERNAL_TOPICS: Final = frozenset(
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class Context:
+class Context(Struct, kw_only=True):
     node_id: int
     settings: BrokerSettings
     mirror: Mirror
@@ -59,6 +59,16 @@ class Context:
         if self.group_shards is None:
             self.group_shards = self.begin_groups()
         return self.group_shards
+
+    def settings_in(self, image: ClusterImage) -> BrokerSettings:
+        """The settings with the dynamic layers of an image, which may be newer than those in use.
+        Raise KafkaError."""
+        settings = self.settings
+        cluster_wide = image.broker_defaults.values
+        per_broker = image.broker_config(self.node_id).values
+        if settings.cluster_wide == cluster_wide and settings.per_broker == per_broker:
+            return settings
+        return settings.changed(cluster_wide=cluster_wide, per_broker=per_broker)
 
     def topic_named(self, name: str) -> Topic:
         """Raise KafkaError."""

@@ -14,7 +14,6 @@ from pyk.config.description import describe_topic
 from pyk.config.settings import BrokerSettings
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
-from pyk.handlers.config_resources import settings_in
 from pyk.handlers.context import Context
 from pyk.handlers.deadline import within
 from pyk.metadata.controller import Plan
@@ -37,7 +36,7 @@ from pyk.wire.messages.create_topics import (
 
 async def handle(request: CreateTopicsRequest, call: Call, broker: Context) -> CreateTopicsResponse:
     def decide(image: ClusterImage) -> Plan[list[Creation]]:
-        settings = settings_in(image, broker)
+        settings = broker.settings_in(image)
         defaults = TopicDefaults(
             partitions=settings.config.num_partitions,
             replication_factor=settings.config.default_replication_factor,
@@ -50,7 +49,7 @@ async def handle(request: CreateTopicsRequest, call: Call, broker: Context) -> C
             outcomes = decide(broker.image).outcome
         else:
             outcomes = await broker.mirror.carry_out(decide)
-    describe = _described_once(settings_in(broker.image, broker))
+    describe = _described_once(broker.settings_in(broker.image))
     results = [
         _refused(name, outcome)
         if isinstance(outcome, KafkaError)

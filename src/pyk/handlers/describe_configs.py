@@ -19,7 +19,7 @@ from pyk.config.description import (
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import loggers
 from pyk.handlers.call import Call
-from pyk.handlers.config_resources import ResourceType, broker_id_of, settings_in
+from pyk.handlers.config_resources import ResourceType, broker_id_of
 from pyk.handlers.context import Context
 from pyk.metadata.topic_names import check_topic_name
 from pyk.wire.messages.describe_configs import (
@@ -58,7 +58,7 @@ def _configs(
 ) -> list[DescribeConfigsResourceResult]:
     """All of its keys. Raise KafkaError."""
     image, name = broker.image, resource.resource_name
-    settings = settings_in(image, broker)
+    settings = broker.settings_in(image)
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_topic_name(name)

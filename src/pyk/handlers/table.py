@@ -1,52 +1,24 @@
-"""Every API that the broker serves. Dispatch and ApiVersions both read this table."""
+"""Every API that the broker serves. Dispatch and ApiVersions both read this table.
+
+A handler and its messages are imported when a client first asks for its API: a broker that has just
+started has not paid for what nobody has called yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from msgspec import Struct
 
 from pyk.errors import KafkaError
-from pyk.handlers import (
-    alter_configs,
-    api_versions,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_topic_partitions,
-    fetch,
-    find_coordinator,
-    heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    sync_group,
-    update_features,
-)
 from pyk.handlers.call import Call
 from pyk.types import Versions
-from pyk.wire.apis import ApiKey, request_type
-from pyk.wire.message import layout
+from pyk.wire.apis import ApiKey, advertised, request_type
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """An API: what it reads, and the two functions that answer."""
 
     request: type
@@ -61,52 +33,81 @@ class Endpoint:
     """Whether `handle` mostly gives the same response again, the very object."""
 
 
-HANDLERS: dict[ApiKey, Any] = {
-    ApiKey.PRODUCE: produce,
-    ApiKey.FETCH: fetch,
-    ApiKey.LIST_OFFSETS: list_offsets,
-    ApiKey.METADATA: metadata,
-    ApiKey.OFFSET_COMMIT: offset_commit,
-    ApiKey.OFFSET_FETCH: offset_fetch,
-    ApiKey.FIND_COORDINATOR: find_coordinator,
-    ApiKey.JOIN_GROUP: join_group,
-    ApiKey.HEARTBEAT: heartbeat,
-    ApiKey.LEAVE_GROUP: leave_group,
-    ApiKey.SYNC_GROUP: sync_group,
-    ApiKey.DESCRIBE_GROUPS: describe_groups,
-    ApiKey.LIST_GROUPS: list_groups,
-    ApiKey.API_VERSIONS: api_versions,
-    ApiKey.CREATE_TOPICS: create_topics,
-    ApiKey.DELETE_TOPICS: delete_topics,
-    ApiKey.DELETE_RECORDS: delete_records,
-    ApiKey.INIT_PRODUCER_ID: init_producer_id,
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
-    ApiKey.DESCRIBE_CONFIGS: describe_configs,
-    ApiKey.ALTER_CONFIGS: alter_configs,
-    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
-    ApiKey.CREATE_PARTITIONS: create_partitions,
-    ApiKey.DELETE_GROUPS: delete_groups,
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
-    ApiKey.OFFSET_DELETE: offset_delete,
-    ApiKey.UPDATE_FEATURES: update_features,
-    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
-    ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
-}
-"""The modules, each with `handle` and `refuse`."""
+class Endpoints(Mapping[ApiKey, Endpoint]):
+    """Endpoints, each loaded when it is first looked up."""
 
-ENDPOINTS: dict[ApiKey, Endpoint] = {
-    key: Endpoint(
+    def __init__(self, keys: Collection[ApiKey], load: Callable[[ApiKey], Endpoint]) -> None:
+        self._keys = keys
+        self._load = load
+        self._loaded: dict[ApiKey, Endpoint] = {}
+
+    def __getitem__(self, key: ApiKey) -> Endpoint:
+        found = self._loaded.get(key)
+        if found is None:
+            if key not in self._keys:
+                raise KeyError(key)
+            found = self._loaded[key] = self._load(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[ApiKey]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+SERVED: Final = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.OFFSET_DELETE,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+"""Each is handled by the module beside this one that has its name, with `handle` and `refuse`."""
+
+
+def _load(key: ApiKey) -> Endpoint:
+    handler = import_module(f"pyk.handlers.{key.name.lower()}")
+    return Endpoint(
         request_type(key),
         handler.handle,
         handler.refuse,
         is_pipelined=key is ApiKey.PRODUCE,
         repeats_itself=key is ApiKey.API_VERSIONS,
     )
-    for key, handler in HANDLERS.items()
-}
+
+
+ENDPOINTS: Final = Endpoints(SERVED, _load)
 
 
 def served() -> dict[ApiKey, Versions]:
-    """What ApiVersions says. It is wider than what is answered where clients need it so."""
-    return {key: layout(request_type(key)).advertised for key in ENDPOINTS}
+    """What ApiVersions says."""
+    return {key: advertised(key) for key in ENDPOINTS}

@@ -19,7 +19,7 @@ from pyk.handlers.call import Call, Peer
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
 from pyk.server.traffic import Traffic
-from pyk.wire.apis import ApiKey, response_type
+from pyk.wire.apis import ApiKey, advertised, response_type
 from pyk.wire.codec import decoder_of
 from pyk.wire.encoder import Chunks
 from pyk.wire.error_codes import errors_of
@@ -192,10 +192,10 @@ class Dispatcher:
         header, _ = read_header(frame)
         version = header.request_api_version
         of = layout(endpoint.request)
-        if not of.versions.covers(version) or version > of.advertised.highest:
+        if not of.versions.covers(version) or version > advertised(key).highest:
             if key is not ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{key.name} v{version} is not served")
-            refusal = api_versions.unsupported({key: of.advertised})
+            refusal = api_versions.unsupported({key: advertised(key)})
             return encode_response(key, 0, header.correlation_id, refusal)
         traffic = self.traffic.setdefault(key, Traffic())
         self._routes[bytes(frame[:4])] = _Route(key, version, endpoint, traffic, self._bugs)

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.table import ENDPOINTS, Endpoint
+from pyk.handlers.table import ENDPOINTS, Endpoint, Endpoints
 from pyk.server.listeners import Server
 from pyk.testing import misbehaviour
 from pyk.testing.disk import DiskFault, ScratchDisk
@@ -247,10 +247,12 @@ class Faults:
 
     def endpoints(self) -> Mapping[ApiKey, Endpoint]:
         """The broker's, with these faults and the record of requests in front of them."""
-        return {
-            key: replace(endpoint, handle=partial(self._handle, key, endpoint.handle))
-            for key, endpoint in ENDPOINTS.items()
-        }
+
+        def load(key: ApiKey) -> Endpoint:
+            endpoint = ENDPOINTS[key]
+            return replace(endpoint, handle=partial(self._handle, key, endpoint.handle))
+
+        return Endpoints(ENDPOINTS.keys(), load)
 
     def attach(self, server: Server, soon: Soon, *, may_freeze: bool) -> None:
         """The broker runs."""

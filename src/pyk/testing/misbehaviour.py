@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, cast
 
@@ -82,7 +81,7 @@ def _partitions_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
 
     def refuse(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
         replicas = cast("Replicas", _Reluctant(broker.replicas, refusal, refuses))
-        return handle(request, call, replace(broker, replicas=replicas))
+        return handle(request, call, msgspec.structs.replace(broker, replicas=replicas))
 
     return refuse
 

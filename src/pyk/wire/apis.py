@@ -10,6 +10,8 @@ from enum import IntEnum
 from functools import cache
 from importlib import import_module
 
+from pyk.types import Versions
+
 
 class ApiKey(IntEnum):
     """Every key that Apache Kafka 4.3 knows."""
@@ -128,6 +130,92 @@ UNDECLARED = {
     ApiKey.UPDATE_RAFT_VOTER: "KRaft quorum",
 }
 """Keys without messages here, and why: pyk keeps its metadata in etcd or in an embedded store."""
+
+_ADVERTISED = {
+    ApiKey.PRODUCE: "0-13",
+    ApiKey.FETCH: "4-18",
+    ApiKey.LIST_OFFSETS: "1-11",
+    ApiKey.METADATA: "0-13",
+    ApiKey.OFFSET_COMMIT: "2-10",
+    ApiKey.OFFSET_FETCH: "1-10",
+    ApiKey.FIND_COORDINATOR: "0-6",
+    ApiKey.JOIN_GROUP: "0-9",
+    ApiKey.HEARTBEAT: "0-4",
+    ApiKey.LEAVE_GROUP: "0-5",
+    ApiKey.SYNC_GROUP: "0-5",
+    ApiKey.DESCRIBE_GROUPS: "0-6",
+    ApiKey.LIST_GROUPS: "0-5",
+    ApiKey.SASL_HANDSHAKE: "0-1",
+    ApiKey.API_VERSIONS: "0-4",
+    ApiKey.CREATE_TOPICS: "2-7",
+    ApiKey.DELETE_TOPICS: "1-6",
+    ApiKey.DELETE_RECORDS: "0-2",
+    ApiKey.INIT_PRODUCER_ID: "0-5",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "2-4",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "0-5",
+    ApiKey.ADD_OFFSETS_TO_TXN: "0-4",
+    ApiKey.END_TXN: "0-5",
+    ApiKey.WRITE_TXN_MARKERS: "1-2",
+    ApiKey.TXN_OFFSET_COMMIT: "0-5",
+    ApiKey.DESCRIBE_ACLS: "1-3",
+    ApiKey.CREATE_ACLS: "1-3",
+    ApiKey.DELETE_ACLS: "1-3",
+    ApiKey.DESCRIBE_CONFIGS: "1-4",
+    ApiKey.ALTER_CONFIGS: "0-2",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "1-2",
+    ApiKey.DESCRIBE_LOG_DIRS: "1-5",
+    ApiKey.SASL_AUTHENTICATE: "0-2",
+    ApiKey.CREATE_PARTITIONS: "0-3",
+    ApiKey.CREATE_DELEGATION_TOKEN: "1-3",
+    ApiKey.RENEW_DELEGATION_TOKEN: "1-2",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "1-2",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "1-3",
+    ApiKey.DELETE_GROUPS: "0-2",
+    ApiKey.ELECT_LEADERS: "0-2",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "0-1",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "0-1",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "0",
+    ApiKey.OFFSET_DELETE: "0",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "0-1",
+    ApiKey.ALTER_CLIENT_QUOTAS: "0-1",
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: "0",
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: "0",
+    ApiKey.DESCRIBE_QUORUM: "0-2",
+    ApiKey.UPDATE_FEATURES: "0-2",
+    ApiKey.DESCRIBE_CLUSTER: "0-2",
+    ApiKey.DESCRIBE_PRODUCERS: "0",
+    ApiKey.UNREGISTER_BROKER: "0",
+    ApiKey.DESCRIBE_TRANSACTIONS: "0",
+    ApiKey.LIST_TRANSACTIONS: "0-2",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "0-1",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "0-1",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "0",
+    ApiKey.PUSH_TELEMETRY: "0",
+    ApiKey.LIST_CONFIG_RESOURCES: "0-1",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "0",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "1",
+    ApiKey.SHARE_GROUP_DESCRIBE: "1",
+    ApiKey.SHARE_FETCH: "1-2",
+    ApiKey.SHARE_ACKNOWLEDGE: "1-2",
+    ApiKey.ADD_RAFT_VOTER: "0-1",
+    ApiKey.REMOVE_RAFT_VOTER: "0",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "0",
+    ApiKey.READ_SHARE_GROUP_STATE: "0",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "0-1",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "0",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "0-1",
+    ApiKey.STREAMS_GROUP_HEARTBEAT: "0",
+    ApiKey.STREAMS_GROUP_DESCRIBE: "0",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "0-1",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "0",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "0",
+}
+
+
+def advertised(key: ApiKey) -> Versions:
+    """What ApiVersions tells clients of it. That is wider than what is answered where old clients
+    look for more, and narrower where a version is not stable yet."""
+    return Versions.parse(_ADVERTISED[key])
 
 
 @cache

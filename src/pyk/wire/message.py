@@ -44,8 +44,7 @@ class Layout:
     """What a declaration says, for those who compile, compare or print it."""
 
     __slots__ = (
-        "advertised", "annotations", "api_key", "fields", "flexible", "name", "record_type",
-        "versions",
+        "annotations", "api_key", "fields", "flexible", "name", "record_type", "versions",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +54,6 @@ class Layout:
         flexible: Versions,
         api_key: int | None = None,
         record_type: int | None = None,
-        advertised: Versions | None = None,
     ) -> None:
         self.name = body.__name__
         self.fields = tuple(value for value in vars(body).values() if isinstance(value, Field))
@@ -64,7 +62,6 @@ class Layout:
         self.flexible = flexible
         self.api_key = api_key
         self.record_type = record_type
-        self.advertised = advertised or versions
 
 
 def layout(declared: type) -> Layout:
@@ -86,12 +83,10 @@ def message(
     flexible: str = "none",
     api_key: int | None = None,
     record_type: int | None = None,
-    advertised: str | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a message. Versions are those that can be read and written.
 
-    `advertised` is given where ApiVersions must tell clients something else. `record_type` is the
-    number before a record's key on an internal topic.
+    `record_type` is the number before a record's key on an internal topic.
     """
 
     def declare(body: type[T]) -> type[T]:
@@ -103,7 +98,6 @@ def message(
                 Versions.parse(flexible),
                 api_key,
                 record_type,
-                None if advertised is None else Versions.parse(advertised),
             ),
         )
 

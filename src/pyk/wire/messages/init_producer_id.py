@@ -6,7 +6,7 @@ from pyk.wire.fields import boolean, int16, int32, int64, string
 from pyk.wire.message import message
 
 
-@message(api_key=22, versions="0-6", flexible="2+", advertised="0-5")
+@message(api_key=22, versions="0-6", flexible="2+")
 class InitProducerIdRequest:
     """Version 6 (two-phase commit, KIP-939) is not stable yet, and not advertised."""
 

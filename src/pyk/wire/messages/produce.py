@@ -20,7 +20,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-@message(api_key=0, versions="3-13", flexible="9+", advertised="0-13")
+@message(api_key=0, versions="3-13", flexible="9+")
 class ProduceRequest:
     """Versions below 3 are advertised, since old librdkafka looks for them, but not served."""
 
