@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     ResourceType,
 )
+from msgspec.structs import replace
 
 from compat_tests.kafka.server import KafkaServer, kafka_server
 from pyk.disk import RealDisk

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import msgspec
@@ -385,7 +384,7 @@ def properties(config: LogConfig) -> dict[str, str]:
     default = LogConfig()
     return {
         field.name.replace("_", "."): property_value(getattr(config, field.name))
-        for field in fields(LogConfig)
+        for field in msgspec.structs.fields(LogConfig)
         if getattr(config, field.name) != getattr(default, field.name)
     }
 

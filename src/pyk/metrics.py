@@ -7,9 +7,10 @@ asks are families of samples made of that, and text of these: the hot path knows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
+
+from msgspec import Struct
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_SHOWN: Final = 27
@@ -46,8 +47,7 @@ class Sample(NamedTuple):
     value: float | Histogram
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """All samples of one name. A counter's name ends in `_total`, a duration's in `_seconds`."""
 
     name: str

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pyk.log.compaction import plan, rewrite
 from pyk.log.segments import Segments
@@ -305,7 +306,7 @@ def due(filled: Filled, now_ms: int = NOW, cleaned_until: int = 0) -> tuple[obje
 
 
 def three_segments(**settings: float) -> Filled:
-    filled = Filled(SimulatedDisk(), replace(LARGE, **settings))  # type: ignore[arg-type]
+    filled = Filled(SimulatedDisk(), replace(LARGE, **settings))
     for _ in range(3):
         filled.put((b"a", b"1"))
         filled.log.roll()
@@ -454,7 +455,7 @@ def test_little_memory_gives_the_same_bytes(seed: int) -> None:
     found = []
     for memory_bytes in (10**6, 1, 700, 2000):
         disk = filled.disk.kill9()  # type: ignore[attr-defined]
-        twin = replace(filled, disk=disk)
+        twin = dataclasses.replace(filled, disk=disk)
         found.append((twin.rewrite(planned, memory_bytes), disk.contents()))
     assert all(each == found[0] for each in found)
     assert found[0][0].rewritten

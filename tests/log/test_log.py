@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pyk.disk import RealDisk
 from pyk.errors import ErrorCode, KafkaError
@@ -263,7 +263,7 @@ def test_a_log_that_lost_what_is_before_its_start_begins_there(disk: SimulatedDi
 
 
 def test_flushes_are_due_by_count_and_by_time(log: Log) -> None:
-    log.config = dataclasses.replace(SMALL, flush_messages=3, flush_ms=100)
+    log.config = replace(SMALL, flush_messages=3, flush_ms=100)
     assert not log.is_flush_due(10**9)
     add(log, batch(1), batch(2))
     assert not log.is_flush_due(99)
@@ -290,7 +290,7 @@ def test_a_flush_that_a_truncation_overtook_says_nothing(log: Log) -> None:
 
 
 def test_time_retention_counts_from_the_newest_record_of_a_segment(log: Log) -> None:
-    log.config = dataclasses.replace(SMALL, retention_ms=100)
+    log.config = replace(SMALL, retention_ms=100)
     add(log, batch(50, 90))
     log.roll()
     add(log, batch(60))
@@ -309,13 +309,13 @@ def test_size_retention_keeps_at_least_so_much(log: Log) -> None:
     add(log, *(batch(i) for i in range(40)))
     log.advance_high_watermark(40)
     bytes_kept = log.size - 700
-    log.config = dataclasses.replace(SMALL, retention_bytes=bytes_kept)
+    log.config = replace(SMALL, retention_bytes=bytes_kept)
     assert log.retire(now_ms=0) == 1
     assert log.size >= bytes_kept
 
 
 def test_what_is_not_committed_is_not_retired(log: Log) -> None:
-    log.config = dataclasses.replace(SMALL, retention_ms=0, retention_bytes=0)
+    log.config = replace(SMALL, retention_ms=0, retention_bytes=0)
     add(log, *(batch(i) for i in range(40)))
     log.advance_high_watermark(20)
     log.retire(now_ms=10**9)
@@ -324,7 +324,7 @@ def test_what_is_not_committed_is_not_retired(log: Log) -> None:
 
 
 def test_a_log_that_is_only_compacted_loses_what_is_before_its_start(log: Log) -> None:
-    log.config = dataclasses.replace(
+    log.config = replace(
         SMALL,
         cleanup_policy=frozenset({CleanupPolicy.COMPACT}),
         retention_ms=0,
@@ -435,7 +435,7 @@ def test_a_disk_that_fails_while_truncating_leaves_what_is_known_in_step(
 
 
 def test_compaction_runs_in_a_thread_beside_appends_and_reads(tmp_path: Path) -> None:
-    config = dataclasses.replace(
+    config = replace(
         SMALL,
         segment_bytes=20_000,
         cleanup_policy=frozenset({CleanupPolicy.COMPACT}),
@@ -481,7 +481,7 @@ def test_compaction_runs_in_a_thread_beside_appends_and_reads(tmp_path: Path) ->
 def test_the_result_of_a_compaction_that_a_truncation_overtook_is_dropped(
     disk: SimulatedDisk,
 ) -> None:
-    config = dataclasses.replace(
+    config = replace(
         SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}), min_cleanable_dirty_ratio=0
     )
     log = Log.open(disk, HOME, config)
@@ -500,7 +500,7 @@ def test_the_result_of_a_compaction_that_a_truncation_overtook_is_dropped(
 
 
 def test_segments_are_not_retired_while_they_are_being_compacted(disk: SimulatedDisk) -> None:
-    config = dataclasses.replace(
+    config = replace(
         SMALL, cleanup_policy=frozenset(CleanupPolicy), min_cleanable_dirty_ratio=0, retention_ms=0
     )
     log = Log.open(disk, HOME, config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +9,7 @@ from itertools import islice
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.index import TimedOffset
@@ -274,7 +274,7 @@ class LogMachine(RuleBasedStateMachine):
         policy: frozenset[CleanupPolicy],
     ) -> None:
         self.now += elapsed
-        self.config = self.log.config = dataclasses.replace(
+        self.config = self.log.config = replace(
             self.config,
             retention_ms=retention_ms,
             retention_bytes=retention_bytes,
@@ -312,7 +312,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(elapsed=st.integers(0, 300), delete_retention_ms=st.sampled_from((0, 400)))
     def compact(self, elapsed: int, delete_retention_ms: int) -> None:
         self.now += elapsed
-        self.config = self.log.config = dataclasses.replace(
+        self.config = self.log.config = replace(
             self.config,
             cleanup_policy=frozenset({CleanupPolicy.COMPACT}),
             delete_retention_ms=delete_retention_ms,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import INT64_MAX, CleanupPolicy, LogConfig

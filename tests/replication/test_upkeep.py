@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from pyk.log.checkpoints import RECOVERY_POINTS, read_offsets
 from pyk.log.config import CleanupPolicy, LogConfig
@@ -37,7 +36,7 @@ async def test_logs_are_retired_compacted_and_checkpointed(
         assert read_offsets(disk, directory.path / RECOVERY_POINTS) == {PARTITION: 40}
 
         compacted = frozenset({CleanupPolicy.COMPACT})
-        log.config = dataclasses.replace(SMALL, cleanup_policy=compacted)
+        log.config = replace(SMALL, cleanup_policy=compacted)
         size = log.size
         await trio.sleep(CARE.compaction_seconds)
         assert log.size < size

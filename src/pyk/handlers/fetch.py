@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import trio
+from msgspec import Struct
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
@@ -35,8 +35,7 @@ from pyk.wire.messages.fetch import (
 UNKNOWN: Final = -1
 
 
-@dataclass(slots=True)
-class Read:
+class Read(Struct):
     """What was found of a partition, or why not."""
 
     error_code: int = ErrorCode.NONE

@@ -13,10 +13,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from pyk.disk import Disk
 from pyk.log.batch_survival import Batch, LastOfProducer, Survival, survey
@@ -37,8 +38,7 @@ _INDEX_ENTRY_BYTES: Final = 12
 Bases: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Struct, frozen=True, kw_only=True):
     """What is to be compacted. It can be pickled."""
 
     groups: tuple[Bases, ...]

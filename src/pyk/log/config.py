@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final, Self
+
+from msgspec import Struct
 
 from pyk.config.topic import TopicConfig
 from pyk.wire.batch import TimestampType
@@ -39,8 +40,7 @@ class CleanupPolicy(StrEnum):
     COMPACT = "compact"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogConfig:
+class LogConfig(Struct, frozen=True, kw_only=True):
     segment_bytes: int = 1024**3
     segment_ms: int = 7 * _DAY_MS
     segment_index_bytes: int = 10 * 1024**2
@@ -73,7 +73,7 @@ class LogConfig:
     @classmethod
     def of(cls, topic: TopicConfig) -> Self:
         """The part of a topic's configuration that its logs need."""
-        values = {field.name: getattr(topic, field.name) for field in fields(cls)}
+        values = {name: getattr(topic, name) for name in cls.__struct_fields__}
         return cls(
             **values
             | {

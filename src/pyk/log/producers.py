@@ -15,9 +15,10 @@ import struct
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.transactions import AbortedTransaction
@@ -78,8 +79,7 @@ class AppendedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-@dataclass(slots=True)
-class Producer:
+class Producer(Struct):
     producer_id: int
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1

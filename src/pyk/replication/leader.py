@@ -10,8 +10,9 @@ What all replicas in sync have is committed. With one replica that is everything
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct, field
 
 
 class Appended(NamedTuple):
@@ -36,8 +37,7 @@ Event: TypeAlias = Appended | Truncated
 Effect: TypeAlias = CommitTo
 
 
-@dataclass(slots=True)
-class Leader:
+class Leader(Struct):
     node_id: int
     leader_epoch: int
     high_watermark: int

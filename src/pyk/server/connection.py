@@ -16,12 +16,12 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from time import perf_counter
 from typing import Final
 
 import trio
+from msgspec import Struct, field
 
 from pyk.errors import ProtocolError
 from pyk.handlers.call import Peer
@@ -50,8 +50,7 @@ GATHERED_BYTES_MAX: Final = 16 * 1024
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(Struct):
     """What the connections of a server have in common."""
 
     dispatch: Dispatch
@@ -70,8 +69,7 @@ class Shared:
     """What is received is cut into frames before anybody else runs, so one buffer serves all."""
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(Struct):
     """What the watch last saw of a connection."""
 
     state: str = ""

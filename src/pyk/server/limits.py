@@ -6,15 +6,14 @@ import logging
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import trio
+from msgspec import Struct, field
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """Seconds and bytes. The defaults are Kafka's where Kafka has such a limit."""
 
     frame_bytes_max: int = 100 * 1024**2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 import pyk
 from pyk.errors import ErrorCode, KafkaError
@@ -21,8 +22,7 @@ from pyk.wire.apis import ApiKey, api_name
 API_NAMES: Final = {key: api_name(key) for key in ApiKey}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(Struct, frozen=True, kw_only=True):
     """Where they come from."""
 
     context: Context

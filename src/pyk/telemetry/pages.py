@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pyk.metrics import CONTENT_TYPE, exposition
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.http import Page, Pages
 
 
-@dataclass(slots=True)
-class Status:
+class Status(Struct):
     """How far a broker is. It is alive whatever that is: a loop that is stuck answers nothing."""
 
     figures: Figures | None = None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pyk.wire.batch import iterate_batches
 from pyk.wire.records import Headers, build_batch, read_records
@@ -15,8 +17,7 @@ NOW: Final = -1
 Value: TypeAlias = bytes | str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """One that was read, with its place. To write one, only what it says is needed:
     `Record(key=b"k", value=b"v")`."""
 

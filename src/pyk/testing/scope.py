@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -14,8 +15,7 @@ from pyk.wire.messages.fetch import FetchRequest
 from pyk.wire.messages.metadata import MetadataRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(Struct, frozen=True, kw_only=True):
     """What is None is any."""
 
     apis: frozenset[ApiKey] | None = None
