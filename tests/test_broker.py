@@ -11,19 +11,15 @@ import trio
 
 from pyk.broker import (
     Broker,
-    HttpWish,
     data_directory_of,
     limits_of,
     listeners_of,
     open_broker,
-    open_pages,
 )
 from pyk.config.settings import BrokerSettings
 from pyk.errors import KafkaError
 from pyk.metadata.controller import set_broker_defaults
 from pyk.server.limits import Limits
-from pyk.telemetry.http import CannotListen
-from pyk.telemetry.pages import Status
 
 
 def test_listeners_of_controllers_are_not_for_clients() -> None:
@@ -83,18 +79,6 @@ async def configure(broker: Broker, values: dict[str, str]) -> None:
     with trio.fail_after(10):
         while broker.context.settings.cluster_wide != values:
             await trio.lowlevel.checkpoint()
-
-
-async def test_the_usual_port_for_metrics_may_be_taken_by_another_broker() -> None:
-    wish = HttpWish("127.0.0.1", None, 0)
-    async with open_pages(wish, Status()) as first:
-        assert first is not None
-        async with open_pages(wish._replace(usual_port=first[1]), Status()) as second:
-            assert second is not None
-            assert second[1] != first[1]
-        with pytest.raises(CannotListen):
-            async with open_pages(wish._replace(port=first[1]), Status()):
-                pass
 
 
 def test_sizes_of_buffers_and_queues_are_kafkas_only_where_they_are_given() -> None:

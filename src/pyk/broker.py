@@ -7,12 +7,10 @@ Leaving the block of `open_broker` is the shutdown: connections first, the logs 
 
 from __future__ import annotations
 
-import gc
 import logging
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -46,11 +44,6 @@ from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
 from pyk.server.listeners import Address, Server, open_server
-from pyk.telemetry.figures import Figures
-from pyk.telemetry.http import CannotListen, open_http
-from pyk.telemetry.loop import measure_delay
-from pyk.telemetry.pages import Status
-from pyk.telemetry.systemd import notify
 from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -61,9 +54,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = "listener.security.protocol.map"
-COLLECTED_AFTER: Final = (2_000, 10, 1_000)
-"""Objects, collections of the young, collections of the older: all are looked at when twenty
-million more have been made than let go."""
 METADATA: Final = "metadata"
 """The directory of the embedded store, beside the logs."""
 GRACE: Final = 5.0
@@ -96,90 +86,6 @@ class Broker(NamedTuple):
     @property
     def addresses(self) -> Sequence[Address]:
         return self.server.addresses
-
-
-class HttpWish(NamedTuple):
-    """Where metrics are to be shown: at the port, or else at the usual one if that is free."""
-
-    host: str
-    port: int | None
-    usual_port: int
-
-
-class Opened(NamedTuple):
-    """Where a broker listens."""
-
-    addresses: Sequence[tuple[str, int]]
-    http: tuple[str, int] | None
-
-
-async def serve(
-    settings: BrokerSettings,
-    announce: Callable[[Opened], None],
-    http: HttpWish | None = None,
-) -> None:
-    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open.
-
-    Raise DirectoryInUse, DamagedStore, DamagedCheckpoint, CannotListen or OSError.
-    """
-    status = Status()
-    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        try:
-            async with (
-                open_pages(http, status) as page,
-                open_broker(settings) as broker,
-                observed(broker) as status.figures,
-            ):
-                _spare_the_loop()
-                addresses = [(address.host, address.port) for address in broker.addresses]
-                announce(Opened(addresses, page))
-                async for _ in signals:
-                    break
-                status.is_stopping = True
-                notify("STOPPING=1")
-        except BaseExceptionGroup as group:
-            raise only_one(group) from None
-
-
-@asynccontextmanager
-async def open_pages(
-    wish: HttpWish | None, status: Status
-) -> AsyncIterator[tuple[str, int] | None]:
-    if wish is None:
-        yield None
-        return
-    async with AsyncExitStack() as stack:
-        port = wish.usual_port if wish.port is None else wish.port
-        try:
-            address = await stack.enter_async_context(open_http(wish.host, port, status.pages))
-        except CannotListen:
-            if wish.port is not None:
-                raise
-            # Nobody asked for this one, and another broker on the machine may have it.
-            address = await stack.enter_async_context(open_http(wish.host, 0, status.pages))
-        yield address
-
-
-@asynccontextmanager
-async def observed(broker: Broker) -> AsyncIterator[Figures]:
-    """The figures of a broker, among them those that need somebody to watch all the time."""
-    figures = Figures(
-        context=broker.context, server=broker.server, traffic=broker.dispatcher.traffic
-    )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(measure_delay, figures.loop_delay)
-        with figures.garbage.watched():
-            yield figures
-        nursery.cancel_scope.cancel()
-
-
-def _spare_the_loop() -> None:
-    """Keep the garbage collector from looking at everything while clients wait: 37 ms when a
-    thousand of them have come, 160 ms when ten thousand have. What it took to start lives on
-    anyway, and the few cycles that connections leave are found while they are young."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED_AFTER)
 
 
 def only_one(failure: BaseException) -> BaseException:

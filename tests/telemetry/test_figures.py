@@ -14,8 +14,9 @@ import trio
 import trio.testing
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyk.broker import Broker, observed, open_broker
+from pyk.broker import Broker, open_broker
 from pyk.config.settings import BrokerSettings
+from pyk.daemon import observed
 from pyk.metrics import exposition
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.loop import INTERVAL

@@ -11,7 +11,7 @@ import click
 from pyk import __version__
 
 if TYPE_CHECKING:
-    from pyk.broker import Opened
+    from pyk.daemon import Opened
 
 HTTP_PORT: Final = 9644
 
@@ -83,10 +83,11 @@ def serve(
     """
     import trio
 
-    from pyk import broker
     from pyk.cli.static import places
     from pyk.config.settings import BrokerSettings
     from pyk.config.sources import gather
+    from pyk.daemon import HttpWish
+    from pyk.daemon import serve as serve_until_a_signal
     from pyk.disk import DirectoryInUse
     from pyk.errors import KafkaError
     from pyk.telemetry.http import CannotListen
@@ -102,8 +103,8 @@ def serve(
         if found.warning:
             logging.warning(found.warning)
         settings = BrokerSettings(found.values)
-        http = None if no_http else broker.HttpWish(http_host, http_port, HTTP_PORT)
-        trio.run(broker.serve, settings, announce, http)
+        http = None if no_http else HttpWish(http_host, http_port, HTTP_PORT)
+        trio.run(serve_until_a_signal, settings, announce, http)
     except (KafkaError, DirectoryInUse) as refused:
         raise click.ClickException(str(refused)) from refused
     except CannotListen as failed:

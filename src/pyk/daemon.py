@@ -1,0 +1,112 @@
+"""A broker as a process of its own: its signals, the pages it shows, and how it uses Python.
+
+    pages > broker > figures
+
+What tests start in their own process needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, NamedTuple
+
+import trio
+
+from pyk.broker import Broker, only_one, open_broker
+from pyk.config.settings import BrokerSettings
+from pyk.telemetry.figures import Figures
+from pyk.telemetry.http import CannotListen, open_http
+from pyk.telemetry.loop import measure_delay
+from pyk.telemetry.pages import Status
+from pyk.telemetry.systemd import notify
+
+COLLECTED_AFTER: Final = (2_000, 10, 1_000)
+"""Objects, collections of the young, collections of the older: all are looked at when twenty
+million more have been made than let go."""
+
+
+class HttpWish(NamedTuple):
+    """Where metrics are to be shown: at the port, or else at the usual one if that is free."""
+
+    host: str
+    port: int | None
+    usual_port: int
+
+
+class Opened(NamedTuple):
+    """Where a broker listens."""
+
+    addresses: Sequence[tuple[str, int]]
+    http: tuple[str, int] | None
+
+
+async def serve(
+    settings: BrokerSettings,
+    announce: Callable[[Opened], None],
+    http: HttpWish | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM. `announce` is told the addresses once they are open.
+
+    Raise DirectoryInUse, DamagedStore, DamagedCheckpoint, CannotListen or OSError.
+    """
+    status = Status()
+    with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        try:
+            async with (
+                open_pages(http, status) as page,
+                open_broker(settings) as broker,
+                observed(broker) as status.figures,
+            ):
+                _spare_the_loop()
+                addresses = [(address.host, address.port) for address in broker.addresses]
+                announce(Opened(addresses, page))
+                async for _ in signals:
+                    break
+                status.is_stopping = True
+                notify("STOPPING=1")
+        except BaseExceptionGroup as group:
+            raise only_one(group) from None
+
+
+@asynccontextmanager
+async def open_pages(
+    wish: HttpWish | None, status: Status
+) -> AsyncIterator[tuple[str, int] | None]:
+    if wish is None:
+        yield None
+        return
+    async with AsyncExitStack() as stack:
+        port = wish.usual_port if wish.port is None else wish.port
+        try:
+            address = await stack.enter_async_context(open_http(wish.host, port, status.pages))
+        except CannotListen:
+            if wish.port is not None:
+                raise
+            # Nobody asked for this one, and another broker on the machine may have it.
+            address = await stack.enter_async_context(open_http(wish.host, 0, status.pages))
+        yield address
+
+
+@asynccontextmanager
+async def observed(broker: Broker) -> AsyncIterator[Figures]:
+    """The figures of a broker, among them those that need somebody to watch all the time."""
+    figures = Figures(
+        context=broker.context, server=broker.server, traffic=broker.dispatcher.traffic
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(measure_delay, figures.loop_delay)
+        with figures.garbage.watched():
+            yield figures
+        nursery.cancel_scope.cancel()
+
+
+def _spare_the_loop() -> None:
+    """Keep the garbage collector from looking at everything while clients wait: 37 ms when a
+    thousand of them have come, 160 ms when ten thousand have. What it took to start lives on
+    anyway, and the few cycles that connections leave are found while they are young."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED_AFTER)
