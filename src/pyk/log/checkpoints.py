@@ -33,9 +33,9 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 
 _VERSION: Final = 0
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_NUMBER = re.compile(r"[0-9]{1,19}")
-_METADATA = re.compile(r"version: ([0-9]{1,10})\ntopic_id: ([a-zA-Z0-9_-]{22})\n?")
+_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
+_NUMBER: Final = r"[0-9]{1,19}"
+_METADATA: Final = r"version: ([0-9]{1,10})\ntopic_id: ([a-zA-Z0-9_-]{22})\n?"
 
 
 class DamagedCheckpoint(Exception):
@@ -51,7 +51,7 @@ def read_offsets(disk: Disk, path: Path) -> dict[TopicPartition, int]:
     """The offset of each partition; none if there is no file. Raise DamagedCheckpoint."""
     offsets: dict[TopicPartition, int] = {}
     for topic, partition, offset in read_entries(disk, path, columns=3):
-        if not _TOPIC.fullmatch(topic):
+        if not re.fullmatch(_TOPIC, topic):
             raise DamagedCheckpoint(f"{path.name} has a topic {topic!r}")
         key = TopicPartition(topic, parse_number(path, partition, INT32_MAX))
         if key in offsets:
@@ -69,7 +69,7 @@ def read_topic_id(disk: Disk, directory: Path) -> Uuid | None:
     """Whose partition is in the directory, if it says so. Raise DamagedCheckpoint."""
     path = directory / PARTITION_METADATA
     try:
-        found = _METADATA.fullmatch(_text(disk, path))
+        found = re.fullmatch(_METADATA, _text(disk, path))
     except FileNotFoundError:
         return None
     if found is None or int(found[1]) != _VERSION:
@@ -147,7 +147,7 @@ def write_entries(disk: Disk, path: Path, entries: Iterable[str]) -> None:
 
 def parse_number(path: Path, text: str, maximum: int) -> int:
     """A number in ASCII digits, of which `int` would take more forms. Raise DamagedCheckpoint."""
-    if not _NUMBER.fullmatch(text) or int(text) > maximum:
+    if not re.fullmatch(_NUMBER, text) or int(text) > maximum:
         raise DamagedCheckpoint(f"{path.name} has {text!r} for a number")
     return int(text)
 

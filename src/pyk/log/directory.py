@@ -49,7 +49,7 @@ KAFKAS_METADATA: Final = "__cluster_metadata-0"
 """What Kafka's controllers keep beside the logs. It is not ours to touch."""
 _DELETE: Final = "-delete"
 _DRAFT: Final = ".draft"
-_PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
+_PARTITION: Final = r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})"
 _NAME_MAX: Final = 255
 
 
@@ -294,7 +294,7 @@ class DataDirectory:
             LOG_START_OFFSETS: read_offsets(self._disk, self.path / LOG_START_OFFSETS),
         }
         for name in self._disk.names(self.path):
-            found = _PARTITION.fullmatch(name) if name != KAFKAS_METADATA else None
+            found = re.fullmatch(_PARTITION, name) if name != KAFKAS_METADATA else None
             if name.endswith(_DELETE):
                 self._remove(self.path / name)
             elif found is not None:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
-from pyk.log.batch_survival import LastOfProducer
-from pyk.log.compaction import Plan, Result, plan, remove_draft, rewrite
 from pyk.log.config import LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.index import TimedOffset
@@ -30,6 +28,11 @@ from pyk.log.state import LogState
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header, stamp_offset
+
+if TYPE_CHECKING:
+    # What compacts is imported when the first log is compacted: most brokers of tests never do.
+    from pyk.log.batch_survival import LastOfProducer
+    from pyk.log.compaction import Plan, Result
 
 
 class Appended(NamedTuple):
@@ -54,6 +57,8 @@ class Compaction(NamedTuple):
     def run(self, disk: Disk, checkpoint: Callable[[], None] = lambda: None) -> Result:
         """Raise CorruptBatch if the log is damaged, OSError if the disk fails or is full, or if
         segments were removed meanwhile, and what `checkpoint` raises: nothing is left then."""
+        from pyk.log.compaction import rewrite
+
         return rewrite(
             disk,
             self.directory,
@@ -304,6 +309,9 @@ class Log:
         """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
         if not self.config.is_compacted or self._compaction is not None:
             return None
+        from pyk.log.batch_survival import LastOfProducer
+        from pyk.log.compaction import plan
+
         planned = plan(
             self._segments,
             cleaned_until=self.cleaned_until,
@@ -328,6 +336,8 @@ class Log:
         is_current, self._compaction = self._compaction is compaction, None
         if result is None:
             return
+        from pyk.log.compaction import remove_draft
+
         for each in result.rewritten:
             if is_current:
                 self._segments.swap_in(each.bases)

@@ -7,12 +7,10 @@ from itertools import groupby
 
 from pyk.disk import File
 from pyk.errors import ErrorCode, KafkaError
-from pyk.handlers import create_topics
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import Context
 from pyk.replication.partition import ACKS_ALL, Isolation, Partition, Waiter
 from pyk.testing.record import Record, Value, from_batches, placed, to_batch, to_record
-from pyk.testing.wire import creation
 
 READ_BYTES = 16 * 1024**2
 CALL = Call(
@@ -33,6 +31,10 @@ async def create_topic(
     broker: Context, name: str, partitions: int, configs: Mapping[str, str]
 ) -> None:
     """Raise KafkaError."""
+    # Here, since it takes much to import, and a test may leave topics to its clients.
+    from pyk.handlers import create_topics
+    from pyk.testing.wire import creation
+
     response = await create_topics.handle(creation(name, partitions, configs), CALL, broker)
     (made,) = response.topics
     if made.error_code:
