@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyk.config.broker import BROKER_KEYS
+from pyk.config.broker import BROKER_KEYS, BrokerConfig
 from pyk.config.keys import Key
 from pyk.config.listeners import Listener, parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 def test_nothing_configured_is_kafkas_defaults() -> None:
     settings = BrokerSettings()
-    assert vars(settings.config) == {"node_id": 1, "broker_id": 1}
+    assert settings.config == BrokerConfig(broker_id=1)
     assert settings.topic_config() == TopicConfig()
 
 
@@ -213,3 +213,13 @@ def test_the_strongest_layer_that_has_a_key_decides(
 def test_listeners_that_nobody_could_use_are_refused(values: dict[str, str], reason: str) -> None:
     with pytest.raises(KafkaError, match=reason):
         BrokerSettings(values)
+
+
+def test_a_configuration_has_its_keys_and_stays_as_it_is() -> None:
+    config = TopicConfig(retention_ms=5)
+    assert config != TopicConfig()
+    assert (config.retention_ms, config.segment_ms) == (5, TopicConfig().segment_ms)
+    with pytest.raises(AttributeError, match="retention_ms"):
+        config.retention_ms = 6
+    with pytest.raises(AssertionError, match="retention"):
+        TopicConfig(retention=5)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from pyk.config.coordination import CoordinationConfig
 from pyk.config.group_defaults import GroupDefaultsConfig
-from pyk.config.keys import CLUSTER_WIDE, Key, keys_of
+from pyk.config.keys import CLUSTER_WIDE, Key
 from pyk.config.network import NetworkConfig
 from pyk.config.replication import ReplicationConfig
 from pyk.config.rules import at_least
 from pyk.config.security import SecurityConfig
 from pyk.config.storage import StorageConfig
 from pyk.config.topic import TOPIC_KEYS
-from pyk.config.values import LONG_MAX, Value, ValueType
+from pyk.config.values import LONG_MAX, ValueType
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class BrokerConfig(
     SecurityConfig,
     ReplicationConfig,
@@ -28,11 +28,6 @@ class BrokerConfig(
     NetworkConfig,
 ):
     """Kafka's names with the dots as underscores. Milliseconds and bytes, as Kafka has them."""
-
-    def __init__(self, **values: Value) -> None:
-        """What is not given is what the class says. Written by hand: to compile one with nearly two
-        hundred parameters takes a tenth of the time to start."""
-        vars(self).update(values)
 
     @property
     def data_directories(self) -> tuple[str, ...]:
@@ -66,7 +61,7 @@ brokers and tiers."""
 
 BROKER_KEYS: Final[Mapping[str, Key]] = {
     name: replace(key, honoured=False) if name.startswith(_NOT_YET) else key
-    for name, key in keys_of(fields(BrokerConfig)).items()
+    for name, key in BrokerConfig.KEYS.items()
 }
 
 RATE_KEYS: Final[Mapping[str, Key]] = {

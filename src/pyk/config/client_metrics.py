@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Final
 
-from pyk.config.keys import Key, int32, keys_of, names
+from pyk.config.keys import Config, Key, int32, names
 from pyk.config.values import Value, trim
 
 CLIENT_PROPERTIES: Final = frozenset(
@@ -38,8 +37,7 @@ def _patterns(value: Value) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientMetricsConfig:
+class ClientMetricsConfig(Config):
     interval_ms: int = int32(300_000, "How often clients are to send their metrics.")
     metrics: tuple[str, ...] = names(
         (), "What the names of the wanted metrics begin with; * is all of them, nothing is none."
@@ -51,4 +49,4 @@ class ClientMetricsConfig:
     )
 
 
-CLIENT_METRICS_KEYS: Final[Mapping[str, Key]] = keys_of(fields(ClientMetricsConfig))
+CLIENT_METRICS_KEYS: Final[Mapping[str, Key]] = ClientMetricsConfig.KEYS

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pyk.config.keys import CLUSTER_WIDE, boolean, int16, int32, int64, names, string
+from pyk.config.keys import CLUSTER_WIDE, Config, boolean, int16, int32, int64, names, string
 from pyk.config.rules import all_of, at_least, each_of, not_empty, one_of_any_case
 from pyk.config.topic import DAY_MS
 from pyk.config.values import INT_MAX
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class CoordinationConfig:
+class CoordinationConfig(Config):
     group_initial_rebalance_delay_ms: int = int32(
         3000, "How long an empty classic group waits for more members before its first rebalance."
     )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Final
 
-from pyk.config.keys import Key, boolean, int32, keys_of, string
+from pyk.config.keys import Config, Key, boolean, int32, string
 from pyk.config.rules import at_least, one_of
 from pyk.config.values import Value
 
@@ -18,10 +17,9 @@ ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
 
 _BY_DURATION: Final = "by_duration:"
 _NUMBER: Final = r"([-+]?[0-9]{1,15})"
-_DURATION: Final = re.compile(
-    rf"([-+]?)P(?=.)(?:{_NUMBER}D)?"
-    rf"(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:([-+]?[0-9]{{1,15}}(?:[.,][0-9]{{0,9}})?)S)?)?",
-    re.ASCII | re.IGNORECASE,
+_DURATION: Final = (
+    rf"(?ai)([-+]?)P(?=.)(?:{_NUMBER}D)?"
+    rf"(?:T(?=.)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:([-+]?[0-9]{{1,15}}(?:[.,][0-9]{{0,9}})?)S)?)?"
 )
 """Java's: days to seconds, each part with a sign of its own."""
 
@@ -39,7 +37,7 @@ def _start_of_share_partitions(value: Value) -> str | None:
 
 def _seconds(text: str) -> float | None:
     """How long a duration is, or None if it is none."""
-    found = _DURATION.fullmatch(text)
+    found = re.fullmatch(_DURATION, text)
     if found is None:
         return None
     days, hours, minutes = (int(part or 0) for part in found.groups()[1:4])
@@ -48,8 +46,7 @@ def _seconds(text: str) -> float | None:
     return sign * (days * 86_400 + hours * 3600 + minutes * 60 + seconds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
+class GroupConfig(Config):
     """Kafka's names with the dots as underscores. Milliseconds, as Kafka has them."""
 
     consumer_session_timeout_ms: int = int32(
@@ -152,4 +149,4 @@ class GroupConfig:
     )
 
 
-GROUP_KEYS: Final[Mapping[str, Key]] = keys_of(fields(GroupConfig))
+GROUP_KEYS: Final[Mapping[str, Key]] = GroupConfig.KEYS

@@ -6,14 +6,11 @@ pyk has no such groups. It keeps their configurations, and judges them by these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pyk.config.keys import CLUSTER_WIDE, int32
+from pyk.config.keys import CLUSTER_WIDE, Config, int32
 from pyk.config.rules import at_least, between
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class GroupDefaultsConfig:
+class GroupDefaultsConfig(Config):
     group_share_session_timeout_ms: int = int32(
         45_000,
         "How long a member of a share group may be silent before it is out.",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pyk.config.keys import CLUSTER_WIDE, PER_BROKER, int32, int64, names, string
+from pyk.config.keys import CLUSTER_WIDE, PER_BROKER, Config, int32, int64, names, string
 from pyk.config.rules import at_least, not_empty
 from pyk.config.values import INT_MAX
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class NetworkConfig:
+class NetworkConfig(Config):
     node_id: int = int32(
         1,
         "The number by which clients and other brokers know this one.",

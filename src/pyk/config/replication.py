@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pyk.config.keys import CLUSTER_WIDE, boolean, int32, int64, string
+from pyk.config.keys import CLUSTER_WIDE, Config, boolean, int32, int64, string
 from pyk.config.rules import at_least
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class ReplicationConfig:
+class ReplicationConfig(Config):
     default_replication_factor: int = int32(
         1, "How many replicas a topic gets that is created without a number."
     )

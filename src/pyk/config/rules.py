@@ -10,7 +10,7 @@ from pyk.config.values import Value
 
 Rule: TypeAlias = Callable[[Value], str | None]
 
-_THROTTLED_REPLICA: Final = re.compile(r"[0-9]+:[0-9]+")
+_THROTTLED_REPLICA: Final = r"[0-9]+:[0-9]+"
 
 
 def at_least(lowest: float) -> Rule:
@@ -75,6 +75,6 @@ def all_of(*rules: Rule) -> Rule:
 
 def throttled_replicas(value: Value) -> str | None:
     assert isinstance(value, tuple)
-    if value == ("*",) or all(_THROTTLED_REPLICA.fullmatch(item) for item in value):
+    if value == ("*",) or all(re.fullmatch(_THROTTLED_REPLICA, item) for item in value):
         return None
     return "it must be * alone, or a list of partition:broker"

@@ -5,10 +5,9 @@ They are kept and described, so that tools find them; whoever sets one is told t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from pyk.config.keys import PER_BROKER, class_name, names, password, string
+from pyk.config.keys import PER_BROKER, Config, class_name, names, password, string
 from pyk.config.rules import one_of
 
 ONLY_BY_LISTENER: Final = frozenset(
@@ -28,8 +27,7 @@ ONLY_BY_LISTENER: Final = frozenset(
 """What changes at run time only under a listener's prefix."""
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class SecurityConfig:
+class SecurityConfig(Config):
     security_inter_broker_protocol: str = string(
         "PLAINTEXT",
         "The security protocol between brokers, unless inter.broker.listener.name chooses one.",

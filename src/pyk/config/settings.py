@@ -8,9 +8,8 @@ to, typed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pyk.config.broker import BROKER_KEYS, BrokerConfig, spellings
 from pyk.config.group import GROUP_KEYS, GroupConfig
@@ -23,8 +22,6 @@ MILLISECONDS: Final = {"hours": 3_600_000, "minutes": 60_000}
 FOR_EVER: Final = -1
 NOWHERE: Final = ("0.0.0.0", "::")
 """Where one can listen but not connect to."""
-
-Config = TypeVar("Config")
 
 
 class BrokerSettings:
@@ -44,9 +41,9 @@ class BrokerSettings:
         self.cluster_wide: Final = dict(cluster_wide)
         self.per_broker: Final = dict(per_broker)
         effective = _overlaid(_overlaid(self.static, self.cluster_wide), self.per_broker)
-        self.config: Final = _built(BrokerConfig, _parsed(BROKER_KEYS, effective))
+        self.config: Final = BrokerConfig(**_parsed(BROKER_KEYS, effective))
         _check(self.config)
-        self.topic_defaults: Final = _built(TopicConfig, _inherited_by_topics(self.config))
+        self.topic_defaults: Final = TopicConfig(**_inherited_by_topics(self.config))
 
     def changed(
         self,
@@ -65,13 +62,13 @@ class BrokerSettings:
         """A topic's configuration, over the broker's defaults. Raises `KafkaError`."""
         if not overrides:
             return self.topic_defaults
-        values = asdict(self.topic_defaults) | _parsed(TOPIC_KEYS, overrides)
-        return _built(TopicConfig, values)
+        values = vars(self.topic_defaults) | _parsed(TOPIC_KEYS, overrides)
+        return TopicConfig(**values)
 
     def group_config(self, overrides: Mapping[str, str] = {}) -> GroupConfig:
         """A group's configuration, over the broker's defaults. Raises `KafkaError`."""
         values = _inherited(GROUP_KEYS, self.config) | _parsed(GROUP_KEYS, overrides)
-        return _built(GroupConfig, values)
+        return GroupConfig(**values)
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
@@ -91,10 +88,6 @@ def _parsed(keys: Mapping[str, Key], texts: Mapping[str, str]) -> dict[str, Valu
     return {
         keys[name].attribute: keys[name].parse(text) for name, text in texts.items() if name in keys
     }
-
-
-def _built(make: Callable[..., Config], values: Mapping[str, Value]) -> Config:
-    return make(**values)
 
 
 def _inherited(keys: Mapping[str, Key], config: BrokerConfig) -> dict[str, Value]:

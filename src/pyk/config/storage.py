@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
-from pyk.config.keys import CLUSTER_WIDE, PER_BROKER, boolean, float64, int32, int64, names, string
+from pyk.config.keys import (
+    CLUSTER_WIDE,
+    PER_BROKER,
+    Config,
+    boolean,
+    float64,
+    int32,
+    int64,
+    names,
+    string,
+)
 from pyk.config.rules import at_least, between, each_of, not_empty, one_of
 from pyk.config.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, DAY_MS, TIMESTAMP_TYPES
 from pyk.config.values import LONG_MAX
 
 
-@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
-class StorageConfig:
+class StorageConfig(Config):
     log_dir: tuple[str, ...] = names(
         ("/tmp/kafka-logs",), "Where logs are kept unless log.dirs says so.", rule=not_empty
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Final
 
-from pyk.config.keys import Key, boolean, float64, int32, int64, keys_of, names, string
+from pyk.config.keys import Config, Key, boolean, float64, int32, int64, names, string
 from pyk.config.rules import at_least, between, each_of, one_of, throttled_replicas
 from pyk.config.values import LONG_MAX
 
@@ -17,8 +16,7 @@ CLEANUP_POLICIES: Final = ("compact", "delete")
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfig:
+class TopicConfig(Config):
     """Kafka's names with the dots as underscores. Milliseconds and bytes, as Kafka has them."""
 
     cleanup_policy: tuple[str, ...] = names(
@@ -214,4 +212,4 @@ class TopicConfig:
     )
 
 
-TOPIC_KEYS: Final[Mapping[str, Key]] = keys_of(fields(TopicConfig))
+TOPIC_KEYS: Final[Mapping[str, Key]] = TopicConfig.KEYS

@@ -37,14 +37,13 @@ LONG_MAX: Final = 2**63 - 1
 
 _BITS: Final = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 _BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
-_INTEGER: Final = re.compile(r"[+-]?\d+")
-_DECIMAL: Final = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
-)
-_HEXADECIMAL: Final = re.compile(
+# Patterns as text, which `re` compiles when it first needs them: most values need none.
+_INTEGER: Final = r"[+-]?\d+"
+_DECIMAL: Final = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+_HEXADECIMAL: Final = (
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 )
-_COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
+_COMMA: Final = r"(?a)\s*,\s*"
 
 
 def invalid(name: str, value: object, reason: str) -> KafkaError:
@@ -94,15 +93,15 @@ def format_value(value: Value) -> str | None:
 def _integer(name: str, value_type: ValueType, text: str) -> int:
     limit = 1 << (_BITS[value_type] - 1)
     # Longer numbers are refused unread: reading them takes time that grows with their square.
-    if len(text) <= 1000 and _INTEGER.fullmatch(text) and -limit <= int(text) < limit:
+    if len(text) <= 1000 and re.fullmatch(_INTEGER, text) and -limit <= int(text) < limit:
         return int(text)
     raise invalid(name, text, f"it is not a number of type {value_type.name}")
 
 
 def _double(name: str, text: str) -> float:
-    if _DECIMAL.fullmatch(text):
+    if re.fullmatch(_DECIMAL, text):
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
-    if found := _HEXADECIMAL.fullmatch(text):
+    if found := re.fullmatch(_HEXADECIMAL, text):
         return float.fromhex(found[1])
     raise invalid(name, text, "it is not a number of type DOUBLE")
 
@@ -110,7 +109,7 @@ def _double(name: str, text: str) -> float:
 def _items(name: str, text: str) -> tuple[str, ...]:
     if not text:
         return ()
-    items = _COMMA.split(text)
+    items = re.split(_COMMA, text)
     if "" in items:
         raise invalid(name, text, "an item of the list is empty")
     return tuple(dict.fromkeys(items))

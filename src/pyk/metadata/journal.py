@@ -32,7 +32,7 @@ APPENDED_BYTES_MIN: Final = 1 << 20
 _FORMAT: Final = "pyk-metadata"
 _VERSION: Final = 1
 _CRC_SIZE: Final = 8
-_GAP = re.compile(rb"[\0\n]+")
+_GAP: Final = rb"[\0\n]+"
 
 
 class DamagedStore(Exception):
@@ -264,7 +264,7 @@ def _check_torn(rest: bytes, number: int) -> None:
     first, newline, _ = rest.partition(b"\n")
     if newline and b"\0" not in first:
         raise DamagedStore(f"line {number} is damaged")
-    for piece in _GAP.split(rest):
+    for piece in re.split(_GAP, rest):
         line = _opened(piece)
         if line is not None and _decoded(line).synced >= number:
             raise DamagedStore(f"line {number} is damaged, and was on the disk")

@@ -31,7 +31,7 @@ CLIENT_METRICS_CONFIGS: Final = "configs/client-metrics/"
 
 R = TypeVar("R")
 
-_PRINTED = re.compile(r"[a-zA-Z0-9_-]{21}[AQgw]")
+_PRINTED: Final = r"[a-zA-Z0-9_-]{21}[AQgw]"
 """The last character has two bits of an id, and four that are zero."""
 
 
@@ -116,7 +116,7 @@ def printed(uuid: Uuid) -> str:
 
 def parsed(text: str) -> Uuid:
     """Raise ValueError."""
-    if not _PRINTED.fullmatch(text):
+    if not re.fullmatch(_PRINTED, text):
         raise ValueError(f"{text!r} is no id")
     return Uuid(base64.urlsafe_b64decode(text + "=="))
 
