@@ -18,11 +18,9 @@ from typing import Final
 from pyk.errors import ErrorCode, KafkaError
 
 _BLANKS: Final = " \t\f"
-_LINE_END: Final = re.compile(r"\r\n|\r|\n")
-_ENTRY: Final = re.compile(
-    r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL | re.ASCII
-)
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LINE_END: Final = r"\r\n|\r|\n"
+_ENTRY: Final = r"(?as)((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)"
+_ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
 _LETTERS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -30,7 +28,7 @@ def parse_properties(text: str) -> dict[str, str]:
     """Raises `KafkaError` for an escape that is not one."""
     found = {}
     for line in _logical_lines(text):
-        entry = _ENTRY.fullmatch(line)
+        entry = re.fullmatch(_ENTRY, line)
         assert entry is not None
         found[_unescaped(entry[1])] = _unescaped(entry[2])
     return found
@@ -38,7 +36,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     logical = ""
-    for natural in _LINE_END.split(text):
+    for natural in re.split(_LINE_END, text):
         line = natural.lstrip(_BLANKS)
         if not logical and (not line or line[0] in "#!"):
             continue
@@ -55,7 +53,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 def _unescaped(text: str) -> str:
     if "\\" not in text:
         return text
-    plain = _ESCAPE.sub(_meant, text)
+    plain = re.sub(_ESCAPE, _meant, text)
     # Java's characters are halves of those beyond the first 65,536. What it puts together is one.
     return plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 

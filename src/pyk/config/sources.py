@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from pyk.config.broker import BROKER_KEYS
 from pyk.config.others import OTHER_NAMES, OTHER_PREFIXES
@@ -35,11 +36,10 @@ NOT_PROPERTIES: Final = frozenset(
 )
 """Variables that Apache's image keeps for its scripts and its JVM."""
 
-_HOST: Final = re.compile(r"://[^,]*:(?=-?[0-9])")
+_HOST: Final = r"://[^,]*:(?=-?[0-9])"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
+class Gathered(Struct, frozen=True, kw_only=True):
     """What all sources say together, and what is to be said about it."""
 
     values: Mapping[str, str]
@@ -97,7 +97,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     properties = parse_properties("\n".join(lines))
     advertised = properties.get("advertised.listeners")
     if advertised and not properties.get("listeners"):
-        properties["listeners"] = _HOST.sub("://:", advertised)
+        properties["listeners"] = re.sub(_HOST, "://:", advertised)
     return properties
 
 
