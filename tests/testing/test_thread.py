@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import socket
 import subprocess
@@ -16,7 +17,9 @@ from typing import Any
 import pytest
 import trio
 
+from pyk.handlers.table import SERVED
 from pyk.testing import (
+    ApiKey,
     BrokerFailed,
     ErrorCode,
     KafkaError,
@@ -263,18 +266,51 @@ def test_one_that_nobody_closes_ends_with_python(ending: str) -> None:
     assert not Path(done.stdout.strip()).exists()
 
 
-def test_it_does_not_import_what_it_does_not_need() -> None:
-    program = """
-import sys
+IMPORTED = """
+import json, sys
+import msgspec, trio
+before = set(sys.modules)
 from pyk.testing import serve_in_thread
 with serve_in_thread() as broker:
+    started = set(sys.modules)
+    from pyk.testing.wire import Wire
+    with Wire((broker.host, broker.port), 10) as client:
+        client.produce("orders", (b"v",), 0)
+    asked = {request.api for request in broker.requests.of()}
+    answered = set(sys.modules)
     broker.produce("orders", b"v")
-found = {"pytest", "_pytest", "trio.testing", "asyncio", "multiprocessing"} & sys.modules.keys()
-assert not found, found
+    used = set(sys.modules)
+found = {"started": started, "answered": answered, "used": used}
+print(json.dumps({name: sorted(each - before) for name, each in found.items()}))
+print(json.dumps(sorted(asked)))
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+SLOW_TO_IMPORT = {
+    "asyncio", "dataclasses", "multiprocessing", "pyk.cli", "pyk.client", "pyk.daemon",
+    "pyk.coordinator.group_coordinator", "pyk.log.compaction", "pyk.telemetry", "pytest",
+    "_pytest", "trio.testing",
+}  # fmt: skip
+"""What a broker in a test can do without. To declare a dataclass takes as long as forty structs."""
+
+
+def test_it_imports_what_it_needs_to_start_and_then_what_it_is_asked_for() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED], capture_output=True, text=True, timeout=60, check=True
+    )
+    found, asked = map(json.loads, done.stdout.splitlines())
+
+    def among(moment: str, package: str, names: set[str]) -> set[str]:
+        return names & {name.removeprefix(package) for name in found[moment]}
+
+    handlers = {key.name.lower() for key in SERVED}
+    messages = {key.name.lower() for key in ApiKey}
+    assert among("started", "pyk.handlers.", handlers) == {"api_versions"}
+    # Those of Fetch and Metadata are what sessions and faults are made of.
+    at_first = {"api_versions", "fetch", "metadata"}
+    assert among("started", "pyk.wire.messages.", messages) == at_first
+    assert not SLOW_TO_IMPORT & set(found["used"])
+    assert asked == ["CreateTopics", "Metadata", "Produce"]
+    answering = {"api_versions", "create_topics", "metadata", "produce"}
+    assert among("answered", "pyk.handlers.", handlers) == answering
 
 
 def test_a_child_of_a_fork_leaves_it_alone() -> None:
