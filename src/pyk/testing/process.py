@@ -6,25 +6,21 @@ frozen. Its helpers are a client's.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 
 from pyk.errors import KafkaError
 from pyk.testing.fault import PATIENCE, BrokerFailed, Fault
-from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
+from pyk.testing.options import Topics, settings_for
 from pyk.testing.record import Record, Value
+from pyk.testing.restartable import RestartableBroker, begun
 from pyk.testing.wire import Wire
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 READY: Final = "ready\n"
 STOP_SECONDS: Final = 10.0
@@ -38,43 +34,18 @@ def serve_in_subprocess(
     port: int = 0,
 ) -> SubprocessBroker:
     """As `serve_in_thread`. It dies with this process, however that ends."""
-    broker = SubprocessBroker(config, data_dir=data_dir, port=port)
-    try:
-        broker.start()
-        for name, partitions in partitions_of(topics).items():
-            broker.create_topic(name, partitions)
-    except BaseException:
-        broker.close()
-        raise
-    return broker
+    return begun(SubprocessBroker(config, data_dir=data_dir, port=port), topics)
 
 
-class SubprocessBroker:
+class SubprocessBroker(RestartableBroker):
+    place = "a process"
+
     def __init__(
         self, config: Mapping[str, str], *, data_dir: Path | str | None, port: int
     ) -> None:
-        self._home = Home(data_dir, port)
-        self._config = dict(config)
+        super().__init__(config, data_dir=data_dir, port=port)
         self._process: subprocess.Popen[str] | None = None
-        self._process_id = os.getpid()
         self._frozen_by: Fault | None = None
-        self._is_closed = False
-        atexit.register(self.close)
-
-    host = HOST
-
-    @property
-    def port(self) -> int:
-        """The same after a restart."""
-        return self._home.port
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def data_dir(self) -> Path:
-        return self._home.data_dir
 
     @property
     def pid(self) -> int:
@@ -84,18 +55,9 @@ class SubprocessBroker:
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def __repr__(self) -> str:
-        state = "serves" if self.is_running else "is closed" if self._is_closed else "is down"
-        return f"<pyk broker in a process, {state} on {self.bootstrap_servers}, {self.data_dir}>"
-
     # Its life
 
-    def start(self) -> None:
-        """Serve again after `stop` or `kill`, on the same port with the same data."""
-        if self.is_running:
-            return
-        if self._is_closed:
-            raise BrokerFailed("the broker was closed")
+    def _start(self) -> None:
         options = {"config": self._config, "port": self.port, "data_dir": str(self.data_dir)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pyk.testing.child", json.dumps(options)],
@@ -116,16 +78,10 @@ class SubprocessBroker:
             raise BrokerFailed(f"the broker did not start: {said.strip()}")
 
     def stop(self) -> None:
-        """Shut down as an operator does. Clients cannot connect until `start`."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        self.stop()
-        self.start()
 
     def freeze(self) -> Fault:
         """SIGSTOP, until it is lifted."""
@@ -134,47 +90,19 @@ class SubprocessBroker:
         fault = self._frozen_by = Fault("freeze", lambda: process.send_signal(signal.SIGCONT))
         return fault
 
-    def close(self) -> None:
-        """The end. Raise BrokerFailed if it had ended by itself before."""
-        if self._is_closed or self._process_id != os.getpid():
-            return
-        self._is_closed = True
-        atexit.unregister(self.close)
+    def _close(self) -> None:
         code = None if self._process is None else self._process.poll()
         self._end(signal.SIGTERM)
         self._home.leave()
         if code is not None:
             raise BrokerFailed(f"the broker has ended by itself, with {code}")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except BrokerFailed as failed:
-            if error is None:
-                raise
-            error.add_note(f"And: {failed}")
-
     # What is in it
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}) -> str:
-        """Raise KafkaError."""
         with self._wire() as wire:
             wire.create_topic(name, partitions, configs)
         return name
-
-    def topic(
-        self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
-    ) -> str:
-        """A new topic under a name that nobody else has."""
-        return self.create_topic(new_name(prefix), partitions, configs)
 
     def produce(
         self, topic: str, *values: Value | Record, partition: int | None = None

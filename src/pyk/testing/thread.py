@@ -6,12 +6,10 @@ or when Python ends.
 
 from __future__ import annotations
 
-import atexit
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TypeVar
 
 from pyk.broker import Broker, World
 from pyk.handlers.context import Context
@@ -21,13 +19,11 @@ from pyk.testing.clock import BrokerClock
 from pyk.testing.disk import ScratchDisk
 from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
 from pyk.testing.faults import Faults
-from pyk.testing.options import HOST, Home, Topics, new_name, partitions_of, settings_for
+from pyk.testing.options import Topics, settings_for
 from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
+from pyk.testing.restartable import RestartableBroker, begun
 from pyk.testing.run import Run, is_provoked
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 T = TypeVar("T")
 
@@ -44,66 +40,32 @@ def serve_in_thread(
     A data directory that is given is kept. Raise KafkaError for a configuration that is wrong, and
     OSError for a port that is taken.
     """
-    broker = ThreadBroker(config, data_dir=data_dir, port=port)
-    try:
-        broker.start()
-        for name, partitions in partitions_of(topics).items():
-            broker.create_topic(name, partitions)
-    except BaseException:
-        broker.close()
-        raise
-    return broker
+    return begun(ThreadBroker(config, data_dir=data_dir, port=port), topics)
 
 
-class ThreadBroker:
+class ThreadBroker(RestartableBroker):
+    place = "a thread"
+
     def __init__(
         self, config: Mapping[str, str], *, data_dir: Path | str | None, port: int
     ) -> None:
-        self._home = Home(data_dir, port)
-        self._process_id = os.getpid()
-        self._config = dict(config)
+        super().__init__(config, data_dir=data_dir, port=port)
         self._disk = ScratchDisk()
         self._run: Run | None = None
         self._broker: Broker | None = None
         self._failure: BaseException | None = None
-        self._is_closed = False
         self.clock = BrokerClock()
         self.requests = Requests()
         """What clients have asked, since the start or the last `reset`."""
         self.faults = Faults(self._disk, self.requests)
-        atexit.register(self.close)
-
-    host = HOST
-
-    @property
-    def port(self) -> int:
-        """The same after a restart."""
-        return self._home.port
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def data_dir(self) -> Path:
-        return self._home.data_dir
 
     @property
     def is_running(self) -> bool:
         return self._run is not None and self._run.is_alive
 
-    def __repr__(self) -> str:
-        state = "serves" if self.is_running else "is closed" if self._is_closed else "is down"
-        return f"<pyk broker in a thread, {state} on {self.bootstrap_servers}, {self.data_dir}>"
-
     # Its life
 
-    def start(self) -> None:
-        """Serve again after `stop` or `kill`, on the same port with the same data."""
-        if self.is_running:
-            return
-        if self._is_closed:
-            raise BrokerFailed("the broker was closed")
+    def _start(self) -> None:
         world = World(
             disk=self._disk,
             now_ms=self.clock.now_ms,
@@ -122,24 +84,12 @@ class ThreadBroker:
         self.clock.carry_out = run.carry_out
 
     def stop(self) -> None:
-        """Shut down as an operator does. Clients cannot connect until `start`."""
         self._end(is_killed=False)
 
     def kill(self) -> None:
-        """Die as by SIGKILL: nothing is closed or written any more, and the next start recovers."""
         self._end(is_killed=True)
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def close(self) -> None:
-        """The end. Raise BrokerFailed if the broker died by itself or had a bug, unless a test has
-        provoked it."""
-        if self._is_closed or self._process_id != os.getpid():
-            return
-        self._is_closed = True
-        atexit.unregister(self.close)
+    def _close(self) -> None:
         self.faults.lift_all()
         self.clock.release()
         self._end(is_killed=False)
@@ -167,34 +117,11 @@ class ThreadBroker:
         self.start()
         self.requests.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except BrokerFailed as failed:
-            if error is None:
-                raise
-            error.add_note(f"And the broker failed: {failed.__cause__!r}")
-
     # What is in it
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}) -> str:
-        """Raise KafkaError."""
         self._call(partial(inside.create_topic, self._context, name, partitions, configs))
         return name
-
-    def topic(
-        self, prefix: str = "topic", partitions: int = 1, configs: Mapping[str, str] = {}
-    ) -> str:
-        """A new topic under a name that nobody else has."""
-        return self.create_topic(new_name(prefix), partitions, configs)
 
     def produce(
         self, topic: str, *values: Value | Record, partition: int | None = None
