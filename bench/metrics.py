@@ -67,7 +67,7 @@ class Uncounted(Dispatcher):
             return route._encode(header.correlation_id, response)
         if response is None:
             return None
-        finish = partial(route.finish, 0.0, 0.0, header.correlation_id, request)
+        finish = partial(route.finish, 0, 0, header.correlation_id, request)
         return Waiting(response, finish, holds=not endpoint.is_pipelined)
 
 

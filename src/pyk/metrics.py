@@ -20,16 +20,20 @@ _BUCKETS_SHOWN: Final = 27
 class Histogram:
     """Durations by powers of two: a bucket is found by the length of a number."""
 
-    __slots__ = ("counts", "seconds")
+    __slots__ = ("counts", "nanoseconds")
 
     def __init__(self) -> None:
         self.counts = [0] * 64
         """At n those below 2**n microseconds and not below half of it."""
-        self.seconds = 0.0
+        self.nanoseconds = 0
 
-    def add(self, seconds: float) -> None:
-        self.seconds += seconds
-        self.counts[int(seconds * 1e6).bit_length()] += 1
+    def add(self, nanoseconds: int) -> None:
+        self.nanoseconds += nanoseconds
+        self.counts[(nanoseconds // 1000).bit_length()] += 1
+
+    @property
+    def seconds(self) -> float:
+        return self.nanoseconds / 1e9
 
     @property
     def count(self) -> int:

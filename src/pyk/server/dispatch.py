@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from time import perf_counter
+from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
@@ -93,21 +93,21 @@ class _Route:
         self._errors_of = errors_of(self.response, version)
         self._bugs = bugs
 
-    def answer(self, began: float, correlation_id: int, response: Any) -> Chunks:
+    def answer(self, began: int, correlation_id: int, response: Any) -> Chunks:
         traffic = self.traffic
         errors = self._errors_of(response)
         if errors:
             traffic.note_errors(errors)
         answer = self._encode(correlation_id, response)
         traffic.answer_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
-        traffic.took.add(perf_counter() - began)
+        traffic.took.add(perf_counter_ns() - began)
         return answer
 
     def finish(
-        self, began: float, handled: float, correlation_id: int, request: Any, response: Any
+        self, began: int, handled: int, correlation_id: int, request: Any, response: Any
     ) -> Answer:
         """The answer that came of what is `Waiting`."""
-        self.traffic.waited_seconds += perf_counter() - handled
+        self.traffic.waited_nanoseconds += perf_counter_ns() - handled
         if isinstance(response, Exception):
             response = self.refuse(request, response)
         return None if response is None else self.answer(began, correlation_id, response)
@@ -154,7 +154,7 @@ class Dispatcher:
         self._bugs = Sparing()
 
     def __call__(self, frame: Frame, peer: Peer) -> Answer | Waiting:
-        began = perf_counter()
+        began = perf_counter_ns()
         route = self._routes.get(bytes(frame[:4]))
         if route is None:
             return self._first_of_its_kind(frame, peer)
@@ -176,9 +176,9 @@ class Dispatcher:
         if type(response) is route.response:
             return route.answer(began, header.correlation_id, response)
         if response is None:
-            route.traffic.took.add(perf_counter() - began)
+            route.traffic.took.add(perf_counter_ns() - began)
             return None
-        finish = partial(route.finish, began, perf_counter(), header.correlation_id, request)
+        finish = partial(route.finish, began, perf_counter_ns(), header.correlation_id, request)
         return Waiting(response, finish, holds=not endpoint.is_pipelined)
 
     def _first_of_its_kind(self, frame: Frame, peer: Peer) -> Answer | Waiting:

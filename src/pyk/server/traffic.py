@@ -8,7 +8,7 @@ from pyk.metrics import Histogram
 
 
 class Traffic:
-    __slots__ = ("answer_bytes", "errors", "request_bytes", "took", "waited_seconds")
+    __slots__ = ("answer_bytes", "errors", "request_bytes", "took", "waited_nanoseconds")
 
     def __init__(self) -> None:
         self.request_bytes = 0
@@ -17,7 +17,7 @@ class Traffic:
         """By error code. Of an answer about many partitions each counts."""
         self.took = Histogram()
         """From a request that is complete to its answer that is ready."""
-        self.waited_seconds = 0.0
+        self.waited_nanoseconds = 0
         """What of that was spent waiting, for records, replicas or the disk."""
 
     @property

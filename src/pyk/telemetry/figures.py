@@ -62,7 +62,7 @@ def request_families(traffic: Mapping[ApiKey, Traffic]) -> Iterator[Family]:
     yield counter("pyk_response_bytes_total", "Bytes of answers.", sent)
     took = samples(lambda found: found.took)
     yield histogram("pyk_request_seconds", "From a request that is complete to its answer.", took)
-    waited = samples(lambda found: found.waited_seconds)
+    waited = samples(lambda found: found.waited_nanoseconds / 1e9)
     yield counter(
         "pyk_request_wait_seconds_total",
         "Of that, waiting for records, replicas or the disk.",

@@ -22,7 +22,7 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         self.pauses = Histogram()
-        self._began = 0.0
+        self._began = 0
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -34,9 +34,9 @@ class GarbageCollection:
 
     def _note(self, phase: str, details: dict[str, Any]) -> None:
         if phase == "start":
-            self._began = time.perf_counter()
+            self._began = time.perf_counter_ns()
         elif self._began:
-            self.pauses.add(time.perf_counter() - self._began)
+            self.pauses.add(time.perf_counter_ns() - self._began)
 
 
 def process_families(garbage: GarbageCollection) -> Iterator[Family]:
