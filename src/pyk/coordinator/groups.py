@@ -205,11 +205,13 @@ class Groups:
             raise missing(group_id) if group is None else other_type(group_id, "classic")
         return Decision(replies=[Reply(ticket, self.classic.describe(group, operations))])
 
-    def describe_consumer(self, group_id: str, ticket: Ticket, now: float) -> Decision:
+    def describe_consumer(
+        self, group_id: str, operations: int, ticket: Ticket, now: float
+    ) -> Decision:
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             raise missing(group_id) if group is None else other_type(group_id, "consumer")
-        return Decision(replies=[Reply(ticket, self.consumer.describe(group))])
+        return Decision(replies=[Reply(ticket, self.consumer.describe(group, operations))])
 
     def delete(self, group_id: str, ticket: Ticket, now: float) -> Decision:
         group = self._found(group_id)

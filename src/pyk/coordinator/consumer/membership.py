@@ -1,0 +1,247 @@
+"""What follows when a member has said something or has gone, whichever protocol it speaks.
+
+    what has it changed -> a new epoch? -> a new target? -> its own next step
+
+Each part adds its records to one list. What only a timer knows is when a member was last heard of,
+when it must have given its partitions back, and that expressions are to be matched.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Collection
+from typing import Final
+
+from msgspec.structs import replace
+
+from pyk.coordinator.consumer import conversion, records, regular_expressions
+from pyk.coordinator.consumer.group import ConsumerGroup, preferred_assignor
+from pyk.coordinator.consumer.member import JOINING, Member, MemberState, Partitions
+from pyk.coordinator.consumer.metadata_hash import TopicHashes
+from pyk.coordinator.consumer.reconciliation import Goal, reconcile
+from pyk.coordinator.consumer.target import may_be_made, new_targets, predecessor, topic_ids
+from pyk.coordinator.group import Surroundings, Timer
+from pyk.coordinator.machine import Record
+from pyk.errors import ErrorCode, KafkaError
+from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions
+
+SESSION: Final = "consumer session"
+REVOCATION: Final = "revocation"
+MATCHING: Final = "matching"
+"""The kinds of timers. Those of classic groups have other names, since theirs go with them."""
+
+MATCHING_INTERVAL_MS: Final = 10_000
+"""How long expressions are not matched again, whoever brings new ones."""
+
+
+class Membership:
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._surroundings = surroundings
+        self.hashes: Final = TopicHashes()
+        self.topics_created_in = surroundings.image.revision
+        """The revision of the last image that had new topics."""
+
+    def new_id(self) -> str:
+        """A random UUID, as Kafka prints it. It does not begin with a dash, as in Kafka."""
+        while True:
+            number = bytearray(self._surroundings.rng.randbytes(16))
+            number[6] = number[6] & 0x0F | 0x40
+            number[8] = number[8] & 0x3F | 0x80
+            text = urlsafe_b64encode(number).decode().rstrip("=")
+            if not text.startswith("-"):
+                return text
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        """Raise KafkaError if there is none for one more."""
+        size_max = self._surroundings.config().group_consumer_max_size
+        if len(group.members) >= size_max and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {size_max} members.",
+            )
+
+    def expect(self, group_id: str, member: Member, now: float) -> None:
+        """It has been heard of, and must be heard of again in time."""
+        if member.classic is None:
+            timeout_ms = self._surroundings.group_config(group_id).consumer_session_timeout_ms
+        else:
+            timeout_ms = member.classic.session_timeout_ms
+        timer = Timer(group_id, SESSION, member.member_id)
+        self._surroundings.timers.set(timer, now + timeout_ms / 1000)
+
+    def expect_revocation(self, group_id: str, member: Member, now: float) -> None:
+        """It must give its partitions back in time. Classic members must join in time instead."""
+        if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
+            timer = Timer(group_id, REVOCATION, member.member_id)
+            self._surroundings.timers.set(timer, now + member.rebalance_timeout_ms / 1000)
+
+    def advance(
+        self,
+        group: ConsumerGroup,
+        before: Member,
+        after: Member,
+        held: list[TopicPartitions] | None,
+        done: list[Record],
+        now: float,
+    ) -> Member:
+        """The member, which was as `before` and describes itself as `after`, after its next step.
+        Raise KafkaError."""
+        if after is not before:
+            done.append(records.member_metadata(group.group_id, after))
+        renamed = after.subscribed_topic_names != before.subscribed_topic_names
+        rematched = after.subscribed_topic_regex != before.subscribed_topic_regex
+        knows_topics = rematched and self._expression_changed(group, before, after, done)
+        if group.regex_counts or rematched:
+            self._schedule_matching(group, before, after, now)
+        epoch = group.epoch
+        if renamed or knows_topics or group.must_look_at_its_topics:
+            epoch = self._refreshed(group, before, after, done, bump=renamed or knows_topics)
+        target_epoch, target = self._target(group, epoch, before, after, done)
+        resubscribed = renamed or rematched
+        if not resubscribed and after.is_reconciled_to(target_epoch):
+            return after
+        subscribed = topic_ids(group.topics_of(after), self._surroundings.image)
+        goal = Goal(target_epoch, target, subscribed, group.is_owned)
+        placed = reconcile(after, goal, held, has_resubscribed=resubscribed)
+        if placed != after:
+            done.append(records.place(group.group_id, placed))
+            self.expect_revocation(group.group_id, placed, now)
+        return placed
+
+    def replaced(
+        self, group: ConsumerGroup, owner: Member, member_id: str, done: list[Record]
+    ) -> Member:
+        """A member with the instance and all of another, which it takes the place of."""
+        group_id = group.group_id
+        member = replace(owner, member_id=member_id, epoch=JOINING, previous_epoch=JOINING)
+        done += records.no_member(group_id, owner.member_id)
+        done += [
+            records.member_metadata(group_id, member),
+            records.target(group_id, member_id, group.targets.get(owner.member_id, {})),
+            records.place(group_id, member),
+        ]
+        return member
+
+    def removed(
+        self, group: ConsumerGroup, members: Collection[Member], now: float
+    ) -> list[Record]:
+        """The group without some of its members. If those who stay are all classic, so is it."""
+        if conversion.may_be_classic_without(group, members, self._surroundings.config()):
+            return conversion.to_classic(group, members, self._surroundings, now)
+        done: list[Record] = []
+        for member in members:
+            done += records.no_member(group.group_id, member.member_id)
+        gone = [member.subscribed_topic_regex for member in members]
+        done += [
+            records.no_matches(group.group_id, regex)
+            for regex in sorted({*gone} - {""})
+            if gone.count(regex) == group.regex_counts[regex]
+        ]
+        number = self.hashes.of_all(group.topics_with(members), self._surroundings.image)
+        return [*done, records.group_epoch(group.group_id, group.epoch + 1, number)]
+
+    def _refreshed(
+        self,
+        group: ConsumerGroup,
+        before: Member,
+        after: Member,
+        done: list[Record],
+        *,
+        bump: bool,
+    ) -> int:
+        """The group's epoch, which grows if its topics are not what they were."""
+        topics = group.topics_with([before], [after])
+        number = self.hashes.of_all(topics, self._surroundings.image)
+        epoch = group.epoch
+        if bump or number != group.metadata_hash:
+            epoch += 1
+            done.append(records.group_epoch(group.group_id, epoch, number))
+        if group.has_partition_metadata:
+            done.append(records.no_partition_metadata(group.group_id))
+        group.refreshed_at = epoch
+        return epoch
+
+    def _target(
+        self,
+        group: ConsumerGroup,
+        epoch: int,
+        before: Member,
+        after: Member,
+        done: list[Record],
+    ) -> tuple[int, Partitions]:
+        """The epoch of the group's target, and what of it is the member's."""
+        if epoch > group.target_epoch:
+            surroundings, now_ms = self._surroundings, self._surroundings.now_ms()
+            config = surroundings.group_config(group.group_id)
+            if may_be_made(group, config.consumer_assignment_interval_ms, now_ms):
+                surroundings.rebalances += 1
+                names = surroundings.config().group_consumer_assignors
+                assignor = preferred_assignor(group, before, after, names)
+                targets = new_targets(group, after, assignor, surroundings.image)
+                done += [
+                    records.target(group.group_id, member_id, target)
+                    for member_id, target in targets.items()
+                    if group.targets.get(member_id) != target
+                ]
+                done.append(records.target_epoch(group.group_id, epoch, now_ms))
+                return epoch, targets[after.member_id]
+        return group.target_epoch, group.targets.get(predecessor(group, after), {})
+
+    def _expression_changed(
+        self, group: ConsumerGroup, before: Member, after: Member, done: list[Record]
+    ) -> bool:
+        """Whether what the member subscribes to is known at once. Raise KafkaError."""
+        old, new = before.subscribed_topic_regex, after.subscribed_topic_regex
+        if old and group.regex_counts[old] == 1:
+            done.append(records.no_matches(group.group_id, old))
+        if not new:
+            return bool(old)
+        if new not in group.regex_counts:
+            regular_expressions.check(new)
+            return False
+        return new in group.matches
+
+    def _schedule_matching(
+        self, group: ConsumerGroup, before: Member, after: Member, now: float
+    ) -> None:
+        """Expressions are matched apart from heartbeats: there may be many topics."""
+        timer = Timer(group.group_id, MATCHING)
+        timers, now_ms = self._surroundings.timers, self._surroundings.now_ms()
+        if timer in timers:
+            return
+        matches = group.matches.values()
+        tried_at = max((each.timestamp for each in matches), default=None)
+        if tried_at is not None and 0 <= now_ms - tried_at < MATCHING_INTERVAL_MS:
+            return
+        wanted = {*group.regex_counts}
+        if group.regex_counts[before.subscribed_topic_regex] == 1:
+            wanted.discard(before.subscribed_topic_regex)
+        if after.subscribed_topic_regex:
+            wanted.add(after.subscribed_topic_regex)
+        interval_ms = self._surroundings.config().group_consumer_regex_refresh_interval_ms
+        if wanted and (
+            wanted != group.matches.keys()
+            or min(each.version for each in matches) < self.topics_created_in
+            or (tried_at is not None and now_ms - tried_at > interval_ms)
+        ):
+            timers.set(timer, now)
+
+    def match(self, group: ConsumerGroup) -> list[Record]:
+        """Try all of a group's expressions on the topics that there are."""
+        image, now_ms = self._surroundings.image, self._surroundings.now_ms()
+        found = {
+            regex: regular_expressions.matching(regex, image.topics) for regex in group.regex_counts
+        }
+        if not found:
+            return []
+        done = [
+            records.matches(group.group_id, regex, topics, image.revision, now_ms)
+            for regex, topics in found.items()
+        ]
+        known = {r: group.matches[r].topics if r in group.matches else frozenset() for r in found}
+        topics = set(group.topic_counts).union(*found.values())
+        number = self.hashes.of_all(topics, image)
+        if known != found or number != group.metadata_hash:
+            done.append(records.group_epoch(group.group_id, group.epoch + 1, number))
+            group.refreshed_at = group.epoch + 1
+        return done

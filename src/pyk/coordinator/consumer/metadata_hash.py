@@ -1,0 +1,74 @@
+"""What a group notes of the topics that it subscribes to: a number that changes when they do.
+
+The number is Kafka's (XXH3 over ids, names, partitions and racks), so that a group which moves from
+one broker to the other is not rebalanced for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+
+from xxhash import xxh3_64_intdigest
+
+from pyk.metadata.image import ClusterImage, Topic
+
+_INT = Struct("<i")
+_LONG = Struct("<q")
+_MAGIC = b"\0"
+
+
+class TopicHashes:
+    """Those of topics that somebody asked for, as long as the topics stay as they are."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[Topic, int]] = {}
+
+    def of_all(self, names: Iterable[str], image: ClusterImage) -> int:
+        """Of all these topics together, or 0 if there are none of them."""
+        found = [image.topics[name] for name in sorted(names) if name in image.topics]
+        if not found:
+            return 0
+        return _signed(b"".join(_LONG.pack(self._of(topic, image)) for topic in found))
+
+    def _of(self, topic: Topic, image: ClusterImage) -> int:
+        known = self._known.get(topic.name)
+        if known is not None and known[0] is topic:
+            return known[1]
+        number = topic_hash(topic, image)
+        self._known[topic.name] = topic, number
+        return number
+
+    def forget(self, name: str) -> None:
+        self._known.pop(name, None)
+
+
+def topic_hash(topic: Topic, image: ClusterImage) -> int:
+    parts = [
+        _MAGIC,
+        topic.topic_id[7::-1],
+        topic.topic_id[:7:-1],
+        _string(topic.name),
+        _INT.pack(len(topic.partitions)),
+    ]
+    for number, partition in enumerate(topic.partitions):
+        parts.append(_INT.pack(number))
+        brokers = (image.brokers.get(broker_id) for broker_id in partition.replicas)
+        racks = sorted(each.rack for each in brokers if each is not None and each.rack is not None)
+        for rack in racks:
+            parts += _INT.pack(_length(rack)), _string(rack)
+    return _signed(b"".join(parts))
+
+
+def _string(text: str) -> bytes:
+    """UTF-16 and then its length, as the library writes it that Kafka uses."""
+    return text.encode("utf-16-le") + _INT.pack(_length(text))
+
+
+def _length(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def _signed(data: bytes) -> int:
+    number: int = xxh3_64_intdigest(data)
+    return number - (1 << 64) if number >> 63 else number
