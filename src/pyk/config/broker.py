@@ -39,15 +39,12 @@ _NOT_YET: Final = (
     "broker.heartbeat.",
     "broker.session.",
     "controlled.shutdown.",
-    "group.",
     "inter.broker.listener.name",
     "leader.imbalance.",
     "log.flush.offset.",
     "log.flush.start.",
     "log.local.",
     "num.replica.",
-    "offset.",
-    "offsets.",
     "quota.",
     "replica.fetch.",
     "replica.lag.",
@@ -56,8 +53,8 @@ _NOT_YET: Final = (
     "transaction",
     "unclean.leader.",
 )
-"""How the names begin that will have an effect when pyk has groups, transactions, quotas, other
-brokers and tiers."""
+"""How the names begin that will have an effect when pyk has transactions, quotas, other brokers and
+tiers."""
 
 BROKER_KEYS: Final[Mapping[str, Key]] = {
     name: replace(key, honoured=False) if name.startswith(_NOT_YET) else key

@@ -27,8 +27,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from pyk.handlers.table import ENDPOINTS
-from pyk.wire.apis import ApiKey
 from tests.clients.adapters.client import (
     REQUEST_BYTES_MAX,
     WAIT,
@@ -51,11 +49,7 @@ NAMES = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "UNKNOWN_TOPIC_OR_PARTITION",
 }
 """Where librdkafka's name of an error is not Kafka's."""
-CODECS: tuple[str, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
-if ApiKey.FIND_COORDINATOR not in ENDPOINTS:
-    # librdkafka takes a broker without FindCoordinator for one so old that it has no lz4, and sends
-    # without any compression.
-    CODECS = ("none", "gzip", "snappy", "zstd")
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 POSITIONS = {
     "earliest": OffsetSpec.earliest,
     "latest": OffsetSpec.latest,
