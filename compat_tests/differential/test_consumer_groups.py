@@ -27,6 +27,7 @@ from pyk.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from pyk.wire.messages.list_groups import ListGroupsRequest
+from pyk.wire.messages.offset_commit import OffsetCommitRequest
 from pyk.wire.payloads.consumer_group_records import ConsumerGroupMetadataKey
 
 BEAT, DESCRIBE = ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE
@@ -233,6 +234,19 @@ def test_members_commit_alike(compare: Comparison, sides: Sides) -> None:
     compare.add(COMMIT, "from outside", commit("co", 5, topic=A), since=8)
     compare.add(FETCH, "from outside", fetch("co", 0, topic=A))
     compare.add(FETCH, "of nobody", fetch("co", 0, topic=A, member_id="m2"), since=9)
+    both: dict[str, Any] = {"subscribed_topic_names": [A, B]}
+    compare.ask(BEAT, 1, "wants more", beat("co", "m1", 2, {A: [0, 1, 2]}, **both))
+    late: dict[str, Any] = {"member_id": "m1", "generation_id_or_member_epoch": 2}
+    of_a, of_b = commit("co", 6, topic=A, **late), commit("co", 6, topic=B, **late)
+    compare.add(COMMIT, "what it had before", of_a, since=9)
+    compare.add(COMMIT, "what it has since", of_b, since=9)
+
+    def of_both(version: int, side: Side) -> OffsetCommitRequest:
+        topics = of_a(version, side).topics + of_b(version, side).topics
+        return OffsetCommitRequest(group_id="co", topics=topics, **late)
+
+    compare.add(COMMIT, "both", of_both, since=9)
+    compare.add(FETCH, "what it has committed", fetch("co", every=True))
 
 
 @comparing("the records of a member")

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
 from pyk.coordinator.machine import Record
 from pyk.coordinator.timers import Timers
 from pyk.metadata.image import ClusterImage
+from pyk.types import Uuid
 
 if TYPE_CHECKING:
     from random import Random
+
+
+PartitionCheck: TypeAlias = Callable[[str, Uuid, int], None]
+"""Whether a partition of that topic may be committed. It raises KafkaError."""
 
 
 class GroupType(Enum):
@@ -65,9 +70,9 @@ class Group(Protocol):
         *,
         version: int,
         is_transactional: bool,
-    ) -> None:
+    ) -> PartitionCheck | None:
         """Whether offsets may be committed by that member of that generation or epoch. Raise
-        KafkaError."""
+        KafkaError, or return what each partition has to pass, if not all may be committed."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whether that member may ask for offsets. Raise KafkaError."""

@@ -148,13 +148,17 @@ class Groups:
         group = self._groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
         if group is not None:
-            group.check_commit(
+            check = group.check_commit(
                 request.member_id,
                 request.group_instance_id,
                 generation,
                 version=caller.version,
                 is_transactional=False,
             )
+            if check is not None:
+                for topic in request.topics:
+                    for partition in topic.partitions:
+                        check(topic.name, topic.topic_id, partition.partition_index)
             group.note_commit(request.member_id, now)
         elif generation >= 0:
             if tells_of_missing_groups(caller):

@@ -11,7 +11,11 @@ from tests.coordinator.consumer.coordinator import GROUP, Coordinator
 
 def code_of_commit(it: Coordinator, member_id: str, epoch: int, version: int = 9) -> ErrorCode:
     try:
-        it.group.check_commit(member_id, None, epoch, version=version, is_transactional=False)
+        check = it.group.check_commit(
+            member_id, None, epoch, version=version, is_transactional=False
+        )
+        if check is not None:
+            check("a", it.topic_id("a"), 0)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE
@@ -48,7 +52,7 @@ def test_what_a_member_had_in_both_epochs_it_may_commit_in_the_older() -> None:
     it.pass_time()
     it.beat("ann", 2, topics=["a", "b"])
     assert it.member("ann").epoch == 3
-    check = it.group.commit_check("ann", None, 2, version=9, is_transactional=False)
+    check = it.group.check_commit("ann", None, 2, version=9, is_transactional=False)
     assert check is not None
     check("a", it.topic_id("a"), 0)
     for topic, partition in (("b", 0), ("a", 1)):
@@ -63,7 +67,7 @@ def test_what_a_member_is_giving_back_it_may_commit() -> None:
     it.pass_time()
     it.join("bob", "a")
     it.beat("ann", 2, {"a": {0, 1}})
-    assert it.group.commit_check("ann", None, 2, version=9, is_transactional=False) is None
+    assert it.group.check_commit("ann", None, 2, version=9, is_transactional=False) is None
 
 
 def test_offsets_are_fetched_by_members_in_their_epoch_and_by_others() -> None:

@@ -12,13 +12,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pyk.coordinator.consumer import records
 from pyk.coordinator.consumer.member import Member, Partitions
 from pyk.coordinator.consumer.regular_expressions import Matches
-from pyk.coordinator.group import GroupType
+from pyk.coordinator.group import GroupType, PartitionCheck
 from pyk.coordinator.machine import Record
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
@@ -29,9 +29,6 @@ NEVER: Final = 0
 """The time at which the target was made, if it never was."""
 MEMBER_EPOCHS_SINCE: Final = 9
 """The first version of OffsetCommit in which a member can say its epoch."""
-
-PartitionCheck: TypeAlias = Callable[[str, Uuid, int], None]
-"""Whether a partition of that topic may be committed. It raises KafkaError."""
 
 
 class ConsumerGroup:
@@ -174,27 +171,8 @@ class ConsumerGroup:
         *,
         version: int,
         is_transactional: bool,
-    ) -> None:
-        check = self.commit_check(
-            member_id, instance_id, generation, version=version, is_transactional=is_transactional
-        )
-        if check is not None:
-            member = self.members[member_id]
-            _refuse_epoch(member, f"{generation} does not match {member.epoch}.")
-
-    def commit_check(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation: int,
-        *,
-        version: int,
-        is_transactional: bool,
     ) -> PartitionCheck | None:
-        """What each partition has to pass, or None if all may be committed. Raise KafkaError if
-        none may.
-
-        A member that was told of a later epoch than the one it commits in may commit what it had
+        """A member that was told of a later epoch than the one it commits in may commit what it had
         in both: what it does is only late.
         """
         if generation < 0 and not self.members:
