@@ -13,7 +13,7 @@ from typing import Any
 
 from compat_tests.differential.comparison import Comparison
 from compat_tests.differential.sides import Side, until
-from compat_tests.differential.test_offsets import stored
+from compat_tests.differential.stored import stored
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from pyk.wire.messages.heartbeat import HeartbeatRequest

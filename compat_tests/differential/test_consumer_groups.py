@@ -9,7 +9,8 @@ import pytest
 
 from compat_tests.differential.comparison import Answers, Comparison, Make, comparing
 from compat_tests.differential.sides import Side, Sides, until
-from compat_tests.differential.test_offsets import COMMIT, FETCH, commit, fetch, stored
+from compat_tests.differential.stored import stored
+from compat_tests.differential.test_offsets import COMMIT, FETCH, commit, fetch
 from pyk.coordinator.consumer.metadata_hash import TopicHashes
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.records import PartitionState

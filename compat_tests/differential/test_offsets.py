@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.differential.comparison import Comparison, Listed, Make, comparing, versions
-from compat_tests.differential.sides import PATIENCE, Side, Sides, until
-from pyk.coordinator.group_coordinator import RECORD_TYPES
-from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
+from compat_tests.differential.sides import Side, Sides, until
+from compat_tests.differential.stored import stored
 from pyk.types import ZERO_UUID
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.delete_groups import DeleteGroupsRequest
@@ -35,7 +33,6 @@ from pyk.wire.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pyk.wire.prefixed import decode_key, decode_value
 
 FIND, COMMIT, FETCH = ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH
 DELETE_OFFSETS, DELETE = ApiKey.OFFSET_DELETE, ApiKey.DELETE_GROUPS
@@ -288,38 +285,6 @@ def test_offsets_go_with_their_topic(compare: Comparison, sides: Sides) -> None:
     until(lambda: sides.each(topics) == (1, 1))
     compare.add(FETCH, "after that", asked)
     compare.add(FETCH, "by id", fetch("doom", 0, topic="doomed"), since=10)
-
-
-def stored(side: Side, group_id: str) -> list[tuple[Any, ...]]:
-    """What the topic of groups holds of a group: keys, values and their versions."""
-    number = partition_for(group_id, 50)
-    options = {"group.id": "reader", "enable.auto.commit": False}
-    consumer = Consumer({"bootstrap.servers": side.address, **options})
-    partition = TopicPartition(GROUP_TOPIC, number, 0)
-    _, end = consumer.get_watermark_offsets(partition, timeout=PATIENCE)
-    consumer.assign([partition])
-    found, position = [], 0
-    while position < end:
-        message: Any = consumer.poll(PATIENCE)
-        assert message is not None
-        assert message.error() is None
-        position = message.offset() + 1
-        key = decode_key(RECORD_TYPES.keys, message.key())
-        if group_id in (getattr(key, "group", ""), getattr(key, "group_id", "")):
-            found.append((key, *_value(side, type(key), message.value())))
-    consumer.close()
-    return found
-
-
-def _value(side: Side, key: type, data: bytes | None) -> tuple[Any, ...]:
-    if data is None:
-        return ()
-    value: Any = decode_value(RECORD_TYPES.values[key], data)
-    return int.from_bytes(data[:2], "big"), _without_times(side.plain(value))
-
-
-def _without_times(value: dict[str, Any]) -> dict[str, Any]:
-    return {n: "a time" if "timestamp" in n and v > 0 else v for n, v in value.items()}
 
 
 @comparing("the records of offsets")
