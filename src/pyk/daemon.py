@@ -11,12 +11,14 @@ import gc
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
 from typing import Final, NamedTuple
 
 import trio
 
 from pyk.broker import Broker, only_one, open_broker
 from pyk.config.settings import BrokerSettings
+from pyk.handlers.table import ENDPOINTS
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.http import CannotListen, open_http
 from pyk.telemetry.loop import measure_delay
@@ -26,6 +28,8 @@ from pyk.telemetry.systemd import notify
 COLLECTED_AFTER: Final = (2_000, 10, 1_000)
 """Objects, collections of the young, collections of the older: all are looked at when twenty
 million more have been made than let go."""
+NEEDED_LATER: Final = ("pyk.coordinator.group_coordinator", "pyk.log.compaction")
+"""Modules that are imported by what first needs them."""
 
 
 class HttpWish(NamedTuple):
@@ -63,8 +67,11 @@ async def serve(
                 _spare_the_loop()
                 addresses = [(address.host, address.port) for address in broker.addresses]
                 announce(Opened(addresses, page))
-                async for _ in signals:
-                    break
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(import_the_rest)
+                    async for _ in signals:
+                        break
+                    nursery.cancel_scope.cancel()
                 status.is_stopping = True
                 notify("STOPPING=1")
         except BaseExceptionGroup as group:
@@ -101,6 +108,18 @@ async def observed(broker: Broker) -> AsyncIterator[Figures]:
         with figures.garbage.watched():
             yield figures
         nursery.cancel_scope.cancel()
+
+
+async def import_the_rest() -> None:
+    """What a start leaves for later, a little at a time. A process lives for long, and all of it
+    must be of one version: the files may be replaced under it."""
+    for key in ENDPOINTS:
+        _ = ENDPOINTS[key]
+        await trio.lowlevel.checkpoint()
+    for name in NEEDED_LATER:
+        import_module(name)
+        await trio.lowlevel.checkpoint()
+    gc.freeze()
 
 
 def _spare_the_loop() -> None:

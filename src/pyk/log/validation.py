@@ -86,9 +86,12 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
     # What a coordinator writes was made in this very process.
     is_trusted = origin is Origin.COORDINATOR
     header = peek_header(records) if is_trusted else _read_one_batch(records)
+    if not is_trusted and header.base_offset != 0:
+        raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
     _check_size(header, config)
     if not is_trusted:
-        _check_client_batch(records, header, config)
+        _check_crc(records, header)
+        _check_header(header, config)
     data = _writable(records, header)
     if _has_wrong_compression(header, config) or (
         not is_trusted and _must_be_read(header, config, now_ms)
@@ -130,13 +133,6 @@ def _read_one_batch(records: Buffer) -> BatchHeader:
 def _check_size(header: BatchHeader, config: LogConfig) -> None:
     if header.size > config.max_message_bytes:
         raise _too_large(f"a batch of {header.size} bytes, of {config.max_message_bytes} allowed")
-
-
-def _check_client_batch(records: Buffer, header: BatchHeader, config: LogConfig) -> None:
-    if header.base_offset != 0:
-        raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
-    _check_crc(records, header)
-    _check_header(header, config)
 
 
 def _check_crc(records: Buffer, header: BatchHeader) -> None:
