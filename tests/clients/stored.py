@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import time
+
 from pyk.wire.apis import ApiKey
 from pyk.wire.batch import BatchHeader, iterate_batches
+from pyk.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyk.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients.raw import RawClient
+
+KNOWN_SECONDS = 30.0
 
 
 def create_topic(address: str, topic: str, partitions: int = 1, **configs: str) -> None:
@@ -28,6 +34,29 @@ def create_topic(address: str, topic: str, partitions: int = 1, **configs: str) 
     with RawClient(address) as raw:
         answer = raw.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[asked]))
     assert [each.error_code for each in answer.topics] == [0]
+
+
+def create_partitions(address: str, topic: str, count: int) -> None:
+    """So that there are this many."""
+    asked = CreatePartitionsTopic(name=topic, count=count, assignments=None)
+    with RawClient(address) as raw:
+        request = CreatePartitionsRequest(topics=[asked], timeout_ms=20_000, validate_only=False)
+        answer = raw.ask(ApiKey.CREATE_PARTITIONS, 3, request)
+    assert [each.error_code for each in answer.results] == [0]
+
+
+def wait_until_known(address: str, topic: str, partitions: int) -> None:
+    """A controller may answer before the brokers have heard of what it has made."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    deadline = time.monotonic() + KNOWN_SECONDS
+    with RawClient(address) as raw:
+        while True:
+            (found,) = raw.ask(ApiKey.METADATA, 12, request).topics
+            if sum(each.error_code == 0 for each in found.partitions) == partitions:
+                return
+            assert time.monotonic() < deadline, found
 
 
 def stored_batches(address: str, topic: str, partition: int = 0) -> list[BatchHeader]:

@@ -1,0 +1,90 @@
+"""What is asked of a broker about a group, and not by its members."""
+
+from __future__ import annotations
+
+import time
+
+from pyk.errors import ErrorCode
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from pyk.wire.messages.describe_groups import DescribeGroupsRequest
+from pyk.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pyk.wire.messages.list_groups import ListGroupsRequest
+from pyk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from pyk.wire.payloads.consumer_protocol import ConsumerProtocolSubscription
+from pyk.wire.prefixed import decode_value
+from tests.clients.groups.programs.member import Partition
+from tests.clients.raw import RawClient
+
+LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
+LOAD_SECONDS = 30.0
+RESOURCE_GROUP = 32
+SET = 0
+
+
+def set_session_of_consumer_group(address: str, group: str, session_ms: int) -> None:
+    config = AlterableConfig(
+        name="consumer.session.timeout.ms", config_operation=SET, value=str(session_ms)
+    )
+    resource = AlterConfigsResource(
+        resource_type=RESOURCE_GROUP, resource_name=group, configs=[config]
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    with RawClient(address) as raw:
+        answer = raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert [each.error_code for each in answer.responses] == [0], answer
+
+
+def committed_offsets(address: str, group: str) -> dict[Partition, int]:
+    """The next to read, of all partitions that have one. A coordinator may have to load them."""
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
+    deadline = time.monotonic() + LOAD_SECONDS
+    with RawClient(address) as raw:
+        while True:
+            (answer,) = raw.ask(ApiKey.OFFSET_FETCH, 8, request).groups
+            if answer.error_code not in LOADING or time.monotonic() > deadline:
+                break
+    assert answer.error_code == 0
+    return {
+        Partition(topic.name, each.partition_index): each.committed_offset
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def group_type(address: str, group: str) -> str:
+    with RawClient(address) as raw:
+        answer = raw.ask(ApiKey.LIST_GROUPS, 5, ListGroupsRequest())
+    assert answer.error_code == 0
+    (found,) = [each.group_type for each in answer.groups if each.group_id == group]
+    return str(found)
+
+
+def group_epoch(address: str, group: str) -> int:
+    """Of a consumer group."""
+    return int(_described(address, group).group_epoch)
+
+
+def racks(address: str, group: str) -> set[str | None]:
+    """Of the members, of either protocol."""
+    if group_type(address, group) == "consumer":
+        return {each.rack_id for each in _described(address, group).members}
+    with RawClient(address) as raw:
+        (answer,) = raw.ask(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[group])).groups
+    return {
+        decode_value(ConsumerProtocolSubscription, each.member_metadata).rack_id
+        for each in answer.members
+    }
+
+
+def _described(address: str, group: str) -> DescribedGroup:
+    request = ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False)
+    with RawClient(address) as raw:
+        (answer,) = raw.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request).groups
+    assert answer.error_code == 0
+    described: DescribedGroup = answer
+    return described
