@@ -1,0 +1,93 @@
+"""A broker that is killed again and again while a group commits.
+
+No offset is lost whose commit was acknowledged, and members go on where they were.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from tests.clients.brokers import RunningBroker, running
+from tests.clients.groups.brokers import options
+from tests.clients.groups.coordinator import committed_offsets
+from tests.clients.groups.group import Group, Groups, Member
+from tests.clients.groups.kinds import CONFLUENT, CONFLUENT_CONSUMER, Kind
+from tests.clients.groups.processes import Processes
+from tests.clients.groups.programs.member import Partition
+
+Broker = TypeVar("Broker")
+
+KILLS = 2
+COMMITS_BETWEEN = 20
+
+
+@pytest.mark.parametrize("kind", [CONFLUENT, CONFLUENT_CONSUMER], ids=lambda kind: kind.name)
+def test_no_acknowledged_commit_is_lost(kind: Kind, processes: Processes, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+
+    def life() -> AbstractContextManager[RunningBroker]:
+        return running(tmp_path / "data", "--port", str(port), *options())
+
+    commit_while_it_is_killed(life, kill, f"127.0.0.1:{port}", kind, processes)
+
+
+def kill(broker: RunningBroker) -> None:
+    broker.process.kill()
+    broker.process.wait()
+
+
+def commit_while_it_is_killed(
+    life: Callable[[], AbstractContextManager[Broker]],
+    kill: Callable[[Broker], None],
+    address: str,
+    kind: Kind,
+    processes: Processes,
+) -> None:
+    """Every `life` is of the same broker, at the same address."""
+    with life():
+        group = Groups(address, kind, processes).new(partitions=4)
+    group.tolerates_failures = True
+    acknowledged: dict[Partition, int] = {}
+    read_before = 0
+    with group, ExitStack() as traffic:
+        members: list[Member] = []
+        for number in range(KILLS + 1):
+            with life() as broker:
+                if number == 0:
+                    members = [group.join(commits_always=True) for _ in range(2)]
+                    group.wait_until_shared_by(*members)
+                    traffic.enter_context(group.traffic())
+                kept = committed_offsets(address, group.name)
+                assert all(kept[each] >= offset for each, offset in acknowledged.items())
+                wait_for_commits(group, members)
+                if number < KILLS:
+                    kill(broker)
+                else:
+                    traffic.close()
+                    group.wait_until_read(group.sent)
+                    for member in members:
+                        member.leave()
+            group.take_in(0)
+            since = group.reads[read_before:]
+            assert [
+                each for each in since if each.offset < acknowledged.get(each.partition, 0)
+            ] == []
+            read_before = len(group.reads)
+            for member in members:
+                for each, offset in member.committed.items():
+                    acknowledged[each] = max(offset, acknowledged.get(each, 0))
+
+
+def wait_for_commits(group: Group, members: list[Member]) -> None:
+    wanted = {each: each.commits + COMMITS_BETWEEN for each in members}
+    group.wait_until(
+        lambda: all(each.commits >= count for each, count in wanted.items()),
+        f"each has committed {COMMITS_BETWEEN} times more",
+    )
