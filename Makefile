@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
 
-.PHONY: help run test check format compat clients sample fuzz crash kill hostile manifests docs
+.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs
 .PHONY: bench spark clean
 .DEFAULT_GOAL := help
 
@@ -31,10 +31,14 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests -m 'not clients' $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients and not groups' $(ARGS)
 
-clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program; needs Java, Maven, kcat, Go, Node
+clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
 	$(PYTEST) compat_tests/pages $(ARGS)
+	$(PYTEST) compat_tests/groups -m 'clients and not groups' $(ARGS)
+
+groups: $(STAMP) .need-java .need-mvn .need-go .need-node .need-npm  ## Groups of every client, with pyk and with Apache Kafka; needs Java, Maven, Go, Node
+	$(PYTEST) compat_tests/groups $(ARGS)
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py

@@ -80,9 +80,14 @@ class KafkaServer:
 
 @contextmanager
 def kafka_server(
-    overrides: Mapping[str, str] = {}, *, heap_mb: int = 512, home: Path | None = None
+    overrides: Mapping[str, str] = {},
+    *,
+    heap_mb: int = 512,
+    home: Path | None = None,
+    ports: tuple[int, int] | None = None,
 ) -> Iterator[KafkaServer]:
-    """A server that answers. `overrides` are added to its properties, or replace them.
+    """A server that answers. `overrides` are added to its properties, or replace them. `ports` are
+    the broker's and the controller's, or else free ones.
 
     It keeps its files in `home`, where it goes on with what it finds, or else in a directory that
     goes with it. Raises `jars.Missing`, and `ServerFailed` if it does not answer within
@@ -91,7 +96,7 @@ def kafka_server(
     with ExitStack() as stack:
         if home is None:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-kafka-")))
-        port, controller_port = _free_ports(2)
+        port, controller_port = ports or free_ports(2)
         properties = {**_properties(home, port, controller_port), **overrides}
         is_new = not (home / "server.properties").exists()
         config = _written(home / "server.properties", properties)
@@ -204,7 +209,7 @@ def _answers(port: int) -> bool:
     return len(reply) == 10 and struct.unpack_from(">ih", reply, 4) == (1, 0)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     # All are held until the last is found, so that no two are the same.
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
