@@ -106,10 +106,23 @@ class Groups:
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 return self.consumer.join(request, caller, ticket, now)
-            gone = group.tombstones()
-            decision = self.classic.join(request, caller, ticket, now)
-            return decision._replace(records=[*gone, *decision.records])
+            return self._replace(group, self.classic.join(request, caller, ticket, now))
         return self.classic.join(request, caller, ticket, now)
+
+    def _replace(self, empty: ConsumerGroup, decision: Decision) -> Decision:
+        """A classic group has come in the place of an empty one, unless who wanted to make it was
+        refused."""
+        group_id = empty.group_id
+        if self._groups[group_id] is empty:
+            return decision
+
+        def otherwise(error: KafkaError) -> Decision:
+            assert decision.otherwise is not None
+            instead = decision.otherwise(error)
+            self._groups[group_id] = empty
+            return instead
+
+        return Decision([*empty.tombstones(), *decision.records], decision.replies, otherwise)
 
     def sync(
         self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: float

@@ -341,3 +341,37 @@ def test_the_last_new_member_may_be_replaced_by_a_classic_one() -> None:
     assert joined.generation_id == it.classic_group.generation == 2
     it.settle()
     assert it.synced(joined.member_id, 2) == {"a": {0, 1}}
+
+
+def test_an_empty_consumer_group_makes_room_for_a_classic_one() -> None:
+    it = Migration({"a": 2}, group_initial_rebalance_delay_ms=0)
+    it.join("new", "a")
+    it.leave("new")
+    told = it.rejoin("", "a")
+    assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert it.classic_group.pending == {told.member_id}
+    it.restart()
+    assert it.classic_group.members == {}
+
+
+def test_who_is_refused_leaves_an_empty_consumer_group_as_it_is() -> None:
+    it = Migration({"a": 2})
+    it.join("new", "a")
+    it.leave("new")
+    refused = it.rejoin("stranger", "a")
+    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert it.group.is_empty
+    it.restart()
+    assert it.group.is_empty
+
+
+def test_an_empty_consumer_group_stays_if_the_log_does_not_take_a_classic_one() -> None:
+    it = Migration({"a": 2})
+    it.join("new", "a")
+    it.leave("new")
+    it.log_refuses = ErrorCode.NOT_COORDINATOR
+    assert it.rejoin("", "a").error_code == ErrorCode.NOT_COORDINATOR
+    it.log_refuses = None
+    assert it.group.is_empty
+    it.restart()
+    assert it.group.is_empty

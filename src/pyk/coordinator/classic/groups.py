@@ -80,6 +80,7 @@ class ClassicGroups:
     def join(
         self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: float
     ) -> Decision:
+        """It may make a group, also in the place of an empty one of another type."""
         found = self._groups.get(request.group_id)
         if isinstance(found, ClassicGroup):
             return Join(self._surroundings, found, request, caller, ticket, now).decide().decided()
