@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -56,12 +57,13 @@ def _fill(each: Contestant) -> None:
 
 
 def _measured(contestants: Sequence[Contestant]) -> Iterator[list[Row]]:
-    for protocol in ("classic", "consumer"):
+    for how, protocol in product(("first", "wire"), ("classic", "consumer")):
 
-        def first(each: Contestant, turn: int, protocol: str = protocol) -> Figures:
-            return _client(each, f"{NEW_GROUPS}", protocol, f"{turn}")
+        def first(each: Contestant, turn: int, how: str = how, protocol: str = protocol) -> Figures:
+            return _client(each, how, protocol, turn)
 
-        what = f"a new group's first record, {protocol}"
+        by = "librdkafka" if how == "first" else "on the wire"
+        what = f"a new group's first record, {protocol}, {by}"
         yield compare(
             contestants, first, {f"{what}, p50": ("ms", SOONER), f"{what}, p99": ("ms", SOONER)}
         )
@@ -77,11 +79,10 @@ def _measured(contestants: Sequence[Contestant]) -> Iterator[list[Row]]:
         yield compare(contestants, commits, {what: ("us", MORE), f"{what}, CPU": ("us", MORE)})
 
 
-def _client(each: Contestant, *arguments: str) -> Figures:
-    command = [sys.executable, "-m", "bench.groups_client", "first", each.address, "t"]
-    done = subprocess.run(
-        [*command, *arguments], stdout=subprocess.PIPE, text=True, timeout=300, check=True
-    )
+def _client(each: Contestant, how: str, protocol: str, turn: int) -> Figures:
+    command = [sys.executable, "-m", "bench.groups_client", how, each.address, "t"]
+    command += [str(NEW_GROUPS), protocol, str(turn)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
     found: Figures = json.loads(done.stdout)
     return found
 

@@ -1,11 +1,14 @@
 """Members of groups, in a process of their own.
 
     python -m bench.groups_client first HOST:PORT TOPIC COUNT classic|consumer TURN
+    python -m bench.groups_client wire HOST:PORT TOPIC COUNT classic|consumer TURN
     python -m bench.groups_client members HOST:PORT TOPIC GROUPS
 
 `first` has one group after another read its first record, with confluent-kafka, and prints how long
-each took from its subscription on. `members` brings up groups of three members on raw sockets and
-prints how long that took; for each line that it then reads, every member sends some heartbeats.
+each took from its subscription on. Most of that is the client's own: it looks for what is new every
+50 or 100 ms. `wire` asks what a client has to ask, without waiting in between. `members` brings up
+groups of three members on raw sockets and prints how long that took; for each line that it then
+reads, every member sends some heartbeats.
 """
 
 from __future__ import annotations
@@ -21,10 +24,15 @@ from confluent_kafka import Consumer
 
 from pyk.errors import ErrorCode
 from pyk.wire.apis import ApiKey
+from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pyk.wire.messages.find_coordinator import FindCoordinatorRequest
 from pyk.wire.messages.heartbeat import HeartbeatRequest
 from pyk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from pyk.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pyk.wire.request import decode_response, encode_request
+from tests.clients.raw import RawClient
 
 WAIT: Final = 60.0
 MEMBERS: Final = 3
@@ -57,6 +65,79 @@ def first(address: str, topic: str, count: int, protocol: str, turn: str) -> dic
     return {"p50": took[count // 2] * 1000, "p99": took[count * 99 // 100] * 1000}
 
 
+def wire(address: str, topic: str, count: int, protocol: str, turn: str) -> dict[str, float]:
+    took = []
+    join = {"classic": join_classic, "consumer": join_consumer}[protocol]
+    for number in range(count):
+        group_id = f"wire-{protocol}-{turn}-{number}"
+        began = perf_counter()
+        with RawClient(address) as client:
+            client.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=group_id))
+            join(client, group_id, topic)
+            wanted = [OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
+            client.ask(ApiKey.OFFSET_FETCH, 7, OffsetFetchRequest(group_id=group_id, topics=wanted))
+            assert client.ask(ApiKey.FETCH, 11, reading(topic)).responses[0].partitions[0].records
+        took.append(perf_counter() - began)
+    took.sort()
+    return {"p50": took[count // 2] * 1000, "p99": took[count * 99 // 100] * 1000}
+
+
+def join_classic(client: RawClient, group_id: str, topic: str) -> None:
+    member_id = ""
+    while True:
+        joined = client.ask(JOIN, 5, joining(group_id, member_id))
+        member_id = joined.member_id
+        if joined.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+            break
+    assert joined.error_code == ErrorCode.NONE, joined
+    assigned = [SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(64))]
+    synced = client.ask(
+        SYNC,
+        3,
+        SyncGroupRequest(
+            group_id=group_id,
+            generation_id=joined.generation_id,
+            member_id=member_id,
+            assignments=assigned,
+        ),
+    )
+    assert synced.error_code == ErrorCode.NONE, synced
+
+
+def join_consumer(client: RawClient, group_id: str, topic: str) -> None:
+    joined = client.ask(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id="member",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=[topic],
+            topic_partitions=[],
+        ),
+    )
+    assert joined.error_code == ErrorCode.NONE, joined
+    assert joined.assignment.topic_partitions, joined
+
+
+def joining(group_id: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[PROTOCOL],
+    )
+
+
+def reading(topic: str) -> FetchRequest:
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10**6)
+    topics = [FetchTopic(topic=topic, partitions=[partition])]
+    return FetchRequest(max_wait_ms=500, min_bytes=1, topics=topics)
+
+
 class Group:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -76,18 +157,7 @@ class Member:
     async def join(self) -> None:
         """Until the group has all its members, and this one its assignment."""
         while True:
-            answer = await self._ask(
-                JOIN,
-                5,
-                JoinGroupRequest(
-                    group_id=self._group_id,
-                    session_timeout_ms=60_000,
-                    rebalance_timeout_ms=60_000,
-                    member_id=self._member_id,
-                    protocol_type="consumer",
-                    protocols=[PROTOCOL],
-                ),
-            )
+            answer = await self._ask(JOIN, 5, joining(self._group_id, self._member_id))
             self._member_id = answer.member_id
             if answer.error_code:
                 continue
@@ -189,8 +259,9 @@ async def members(address: str, topic: str, count: int) -> None:
 
 def main() -> None:
     what, address, topic, count, *more = sys.argv[1:]
-    if what == "first":
-        print(json.dumps(first(address, topic, int(count), *more)))
+    if what in ("first", "wire"):
+        measure = first if what == "first" else wire
+        print(json.dumps(measure(address, topic, int(count), *more)))
     else:
         trio.run(members, address, topic, int(count))
 
