@@ -17,8 +17,8 @@ help:  ## Show this list
 run: $(STAMP)  ## Start a broker on localhost:9092 (ARGS="--port 0" and so on)
 	@$(BIN)/pyk serve $(ARGS)
 
-test: $(STAMP)  ## Run the tests; needs nothing but Python
-	$(PYTEST) $(ARGS)
+test: $(STAMP)  ## Run the tests, a file to a core; needs nothing but Python
+	$(PYTEST) --numprocesses auto --dist loadfile $(ARGS)
 
 check: $(STAMP)  ## Lint, types and import rules
 	$(BIN)/ruff format --check .
