@@ -31,7 +31,7 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests -m 'not clients and not groups' $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients and not groups' --numprocesses auto --dist loadfile $(ARGS)
 
 clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
 	$(PYTEST) compat_tests/pages $(ARGS)

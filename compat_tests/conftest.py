@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,18 @@ REPORT = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REPORT] = []
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """One of several processes tells the first what it has to say."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["report"] = session.config.stash[REPORT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    node.config.stash[REPORT] += getattr(node, "workeroutput", {}).get("report", [])
 
 
 def pytest_terminal_summary(
