@@ -65,11 +65,6 @@ class CoordinationConfig(Config):
     group_consumer_max_assignment_interval_ms: int = int32(
         15_000, "The most that a group's own assignment interval may be.", rule=at_least(0)
     )
-    group_consumer_regex_refresh_interval_ms: int = int32(
-        600_000,
-        "How often the topics are found again that members subscribe to by a regular expression.",
-        rule=at_least(10_000),
-    )
     group_consumer_max_size: int = int32(
         INT_MAX, "How many members a consumer group may have.", rule=at_least(1)
     )

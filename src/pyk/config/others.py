@@ -39,6 +39,7 @@ OTHER_NAMES: Final = frozenset(
         "early.start.listeners",
         "fetch.purgatory.purge.interval.requests",
         "follower.fetch.last.tiered.offset.enable",
+        "group.consumer.regex.refresh.interval.ms",
         "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads",
         "group.coordinator.cached.buffer.max.bytes",

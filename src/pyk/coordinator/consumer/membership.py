@@ -30,6 +30,9 @@ REVOCATION: Final = "revocation"
 MATCHING: Final = "matching"
 """The kinds of timers. Those of classic groups have other names, since theirs go with them."""
 
+REFRESH_INTERVAL_MS: Final = 600_000
+"""When expressions are matched again though no topic was created that is known of. A key that Kafka
+does not show sets it there."""
 MATCHING_INTERVAL_MS: Final = 10_000
 """How long expressions are not matched again, whoever brings new ones."""
 
@@ -218,11 +221,10 @@ class Membership:
             wanted.discard(before.subscribed_topic_regex)
         if after.subscribed_topic_regex:
             wanted.add(after.subscribed_topic_regex)
-        interval_ms = self._surroundings.config().group_consumer_regex_refresh_interval_ms
         if wanted and (
             wanted != group.matches.keys()
             or min(each.version for each in matches) < self.topics_created_in
-            or (tried_at is not None and now_ms - tried_at > interval_ms)
+            or (tried_at is not None and now_ms - tried_at > REFRESH_INTERVAL_MS)
         ):
             timers.set(timer, now)
 
