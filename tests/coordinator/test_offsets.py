@@ -132,7 +132,7 @@ class Coordinator:
         return reply.response
 
     def _perform(self, decision: Decision) -> None:
-        for key, value, version in decision.records:
+        for key, value, version, _ in decision.records:
             data = None if value is None else encode_value(value, version)
             self.log.append((encode_key(key), data))
         for record in decision.records:

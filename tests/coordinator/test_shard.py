@@ -10,12 +10,20 @@ import trio
 import trio.testing
 
 from pyk.coordinator.journal import Journal, JournalOptions, RecordTypes
-from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.machine import (
+    Decision,
+    InTransaction,
+    Record,
+    Reply,
+    Ticket,
+    TransactionEnd,
+)
 from pyk.coordinator.shard import Shard
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
+from pyk.log.producers import Guard
 from pyk.metadata.image import ClusterImage
-from pyk.replication.partition import Partition
+from pyk.replication.partition import Marker, Partition
 from pyk.wire.compression import Compression
 from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue
 from pyk.wire.prefixed import ControlType, by_record_type
@@ -45,11 +53,20 @@ class Tally:
 
     def __init__(self) -> None:
         self.words: list[str] = []
+        self.pending: dict[int, list[Record]] = {}
         self.waiting: dict[Ticket, str] = {}
         self.due: float | None = None
         self.loaded_at: float | None = None
 
     def apply(self, record: Record) -> None:
+        if isinstance(record.key, TransactionEnd):
+            for each in self.pending.pop(record.key.producer_id, []):
+                if record.key.is_commit:
+                    self.apply(each._replace(producer_id=None))
+            return
+        if record.producer_id is not None:
+            self.pending.setdefault(record.producer_id, []).append(record)
+            return
         text = record.key.group
         self.words = [w for w in self.words if w != text]
         if record.value is not None:
@@ -224,9 +241,64 @@ async def test_a_shard_that_is_dropped_while_it_loads_never_serves() -> None:
     assert refusal.value.code is ErrorCode.NOT_COORDINATOR
 
 
-@pytest.mark.parametrize(
+OUTCOMES = pytest.mark.parametrize(
     ("outcome", "found"), [(ControlType.COMMIT, ["kept"]), (ControlType.ABORT, [])]
 )
+
+
+def end_of(outcome: ControlType, epoch: int = 0) -> Marker:
+    return Marker(ANN, epoch, outcome, coordinator_epoch=0, transaction_version=0)
+
+
+def add_in_transaction(shard: Shard[Tally], guard: Guard | None, *records: Record) -> Any:
+    transaction = InTransaction(ANN, 0, guard)
+    return shard.execute(
+        lambda tally, ticket, now: tally.add(ticket, *records)._replace(transaction=transaction)
+    )
+
+
+@OUTCOMES
+async def test_what_belongs_to_a_transaction_waits_for_its_end(
+    outcome: ControlType, found: list[str]
+) -> None:
+    shard = opened()
+    assert add_in_transaction(shard, shard.journal.guard_for(ANN, 0), word("kept")) == "added"
+    assert see(shard) == []
+    shard.end_transaction(end_of(outcome))
+    assert see(shard) == found
+
+
+@OUTCOMES
+async def test_what_waits_for_the_end_of_a_transaction_survives_a_restart(
+    outcome: ControlType, found: list[str]
+) -> None:
+    partition = led()
+    before = opened(partition)
+    add_in_transaction(before, before.journal.guard_for(ANN, 0), word("kept"))
+    shard = unloaded(partition)
+    await shard.load()
+    assert see(shard) == []
+    shard.end_transaction(end_of(outcome))
+    assert see(shard) == found
+
+
+async def test_what_was_verified_before_the_transaction_ended_is_refused_after_it() -> None:
+    shard = opened()
+    guard = shard.journal.guard_for(ANN, 0)
+    shard.end_transaction(end_of(ControlType.ABORT))
+    with pytest.raises(KafkaError) as refusal:
+        await add_in_transaction(shard, guard, word("late"))
+    assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    assert see(shard) == []
+
+
+async def test_a_shard_that_is_not_loaded_takes_no_end_of_a_transaction() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        unloaded(led()).end_transaction(end_of(ControlType.COMMIT))
+    assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@OUTCOMES
 async def test_what_belongs_to_a_transaction_is_loaded_if_that_is_committed(
     outcome: ControlType, found: list[str]
 ) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import trio
 
-from pyk.coordinator.machine import Record
+from pyk.coordinator.machine import InTransaction, Record, TransactionEnd
 from pyk.disk import File
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
-from pyk.log.producers import Origin
+from pyk.log.producers import UNGUARDED, Guard, Origin
 from pyk.log.segment import Piece
-from pyk.replication.partition import ACKS_ALL, Partition
+from pyk.replication.partition import ACKS_ALL, Marker, Partition, Produced
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, iterate_batches
 from pyk.wire.compression import Compression
@@ -89,15 +89,50 @@ class Journal:
         log = self._partition.log
         return log.start_offset == log.end_offset
 
-    def append(self, records: Sequence[Record], now_ms: int) -> None:
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    def append(
+        self, records: Sequence[Record], now_ms: int, transaction: InTransaction | None = None
+    ) -> None:
         """Add them in one batch, all or none. Raise KafkaError as clients are to hear it."""
-        batch = build_batch(self.encoded(records, now_ms), compression=self._compression)
+        of_producer: dict[str, Any] = {}
+        if transaction is not None:
+            of_producer = {
+                "producer_id": transaction.producer_id,
+                "producer_epoch": transaction.producer_epoch,
+                "is_transactional": True,
+            }
+        batch = build_batch(
+            self.encoded(records, now_ms), compression=self._compression, **of_producer
+        )
         try:
             produced = self._partition.produce(
-                batch, acks=ACKS_ALL, now_ms=now_ms, origin=Origin.COORDINATOR
+                batch,
+                acks=ACKS_ALL,
+                now_ms=now_ms,
+                origin=Origin.COORDINATOR,
+                guard=UNGUARDED if transaction is None else transaction.guard,
             )
         except KafkaError as refusal:
             raise as_coordinator(refusal) from refusal
+        self._note(produced)
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> None:
+        """Add a marker. Raise KafkaError as it is."""
+        self._note(self._partition.end_transaction(marker, now_ms))
+
+    def has_ended(self, marker: Marker) -> bool:
+        return self._partition.has_ended(marker)
+
+    def guard_for(self, producer_id: int, epoch: int) -> Guard | None:
+        return self._partition.log.producers.guard_for(producer_id, epoch)
+
+    def drop_guard(self, producer_id: int) -> None:
+        self._partition.log.producers.drop_guard(producer_id)
+
+    def _note(self, produced: Produced) -> None:
         if produced.is_flush_due:
             self._flush_due_before = produced.added.last_offset + 1
 
@@ -128,10 +163,9 @@ class Journal:
             raise as_coordinator(refusal) from refusal
 
     def replay(self) -> Iterator[list[Record]]:
-        """All that is committed, some of it at a time. What belongs to a transaction comes when
-        that is committed."""
+        """All that is committed, some of it at a time. What belongs to a transaction says so, and
+        the end of a transaction is a record too."""
         log = self._partition.log
-        open_transactions: dict[int, list[Record]] = {}
         offset = log.start_offset
         while offset < log.high_watermark:
             piece = log.read(offset, READ_BYTES, log.high_watermark)
@@ -142,12 +176,11 @@ class Journal:
                 if header.last_offset < offset:
                     continue
                 if header.is_control:
-                    records = open_transactions.pop(header.producer_id, [])
-                    if _is_commit(data, position, header):
-                        found += records
+                    end = _end_of_transaction(data, position, header)
+                    found += [] if end is None else [Record(end, None)]
                 elif header.is_transactional:
-                    records = open_transactions.setdefault(header.producer_id, [])
-                    records += self._decoded(data, position, header)
+                    for record in self._decoded(data, position, header):
+                        found.append(record._replace(producer_id=header.producer_id))
                 else:
                     found += self._decoded(data, position, header)
             yield found
@@ -178,9 +211,13 @@ def as_coordinator(refusal: KafkaError) -> KafkaError:
     return KafkaError(_REFUSALS.get(refusal.code, refusal.code), refusal.message)
 
 
-def _is_commit(data: Buffer, position: int, header: BatchHeader) -> bool:
-    (marker,) = read_records(data, position, header)
-    return decode_control_type(marker.key) == ControlType.COMMIT
+def _end_of_transaction(data: Buffer, position: int, header: BatchHeader) -> TransactionEnd | None:
+    """None for a marker that compaction has emptied: what it ended is gone too."""
+    for marker in read_records(data, position, header):
+        kind = decode_control_type(marker.key)
+        if kind in (ControlType.ABORT, ControlType.COMMIT):
+            return TransactionEnd(header.producer_id, kind == ControlType.COMMIT)
+    return None
 
 
 def _bytes_of(piece: Piece) -> bytes:

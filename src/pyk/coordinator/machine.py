@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, Protocol
 
 from pyk.errors import KafkaError
+from pyk.log.producers import Guard
 from pyk.metadata.image import ClusterImage
 
 Ticket = NewType("Ticket", int)
@@ -31,6 +32,23 @@ class Record(NamedTuple):
     """None is a tombstone: what was there under the key is gone."""
     version: int = 0
     """Of the value."""
+    producer_id: int | None = None
+    """Whose transaction it belongs to: it counts when that is committed."""
+
+
+class TransactionEnd(NamedTuple):
+    """The key of a record that stands for a marker."""
+
+    producer_id: int
+    is_commit: bool
+
+
+class InTransaction(NamedTuple):
+    """The transaction in which records are written."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: Guard | None
 
 
 class Reply(NamedTuple):
@@ -45,6 +63,8 @@ class Decision(NamedTuple):
     otherwise: Callable[[KafkaError], Decision] | None = None
     """What is decided instead if the log refuses the records. It has none itself. Without it, who
     was to be answered is refused."""
+    transaction: InTransaction | None = None
+    """Where the records belong to one, all of them do."""
 
 
 class Machine(Protocol):

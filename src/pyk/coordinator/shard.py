@@ -8,8 +8,10 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from pyk.coordinator.journal import Journal
-from pyk.coordinator.machine import Decision, Machine, Ticket
+from pyk.coordinator.machine import Decision, Machine, Record, Ticket, TransactionEnd
 from pyk.errors import ErrorCode, KafkaError
+from pyk.replication.partition import Marker
+from pyk.wire.prefixed import ControlType
 
 M = TypeVar("M", bound=Machine)
 
@@ -21,11 +23,14 @@ class Shard(Generic[M]):
         journal: Journal,
         now_ms: Callable[[], int],
         note_deadline: Callable[[float], None] = lambda _: None,
+        note_change: Callable[[Shard[M]], None] = lambda _: None,
     ) -> None:
+        """`note_change` is told whenever a decision was carried out."""
         self.machine = machine
         self._journal = journal
         self._now_ms = now_ms
         self._note_deadline = note_deadline
+        self._note_change = note_change
         self._waiters: dict[Ticket, _Waiter] = {}
         self._last_ticket = 0
         self.is_loaded = False
@@ -45,6 +50,7 @@ class Shard(Generic[M]):
         self.machine.on_loaded(trio.current_time())
         self.is_loaded = True
         self._tell_deadline()
+        self._note_change(self)
 
     @property
     def unreadable(self) -> int:
@@ -58,12 +64,7 @@ class Shard(Generic[M]):
     def execute(self, decide: Callable[[M, Ticket, float], Decision]) -> Any | Awaitable[Any]:
         """The response, or an awaitable of it if it is not decided yet, or not committed. Raise
         KafkaError, or have it raised by the awaitable."""
-        if not self.is_loaded:
-            raise KafkaError(
-                ErrorCode.NOT_COORDINATOR
-                if self.is_dropped
-                else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            )
+        self.check_loaded()
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)
         waiter = self._waiters[ticket] = _Waiter()
@@ -75,6 +76,26 @@ class Shard(Generic[M]):
         if waiter.is_answered and self._journal.is_committed(waiter.end_offset):
             return waiter.result()
         return self._wait(waiter)
+
+    def check_loaded(self) -> None:
+        """Raise KafkaError."""
+        if not self.is_loaded:
+            raise KafkaError(
+                ErrorCode.NOT_COORDINATOR
+                if self.is_dropped
+                else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+
+    @property
+    def journal(self) -> Journal:
+        return self._journal
+
+    def end_transaction(self, marker: Marker) -> None:
+        """What its producer wrote here counts from now on, or never. Raise KafkaError."""
+        self.check_loaded()
+        self._journal.end_transaction(marker, self._now_ms())
+        is_commit = marker.outcome is ControlType.COMMIT
+        self.machine.apply(Record(TransactionEnd(marker.producer_id, is_commit), None))
 
     def perform(self, decide: Callable[[M, float], Decision]) -> None:
         """Carry out what nobody asked for and nobody waits for. Raise KafkaError."""
@@ -104,20 +125,24 @@ class Shard(Generic[M]):
         # Not async, so nothing can come between deciding, logging and applying.
         if decision.records:
             try:
-                self._journal.append(decision.records, self._now_ms())
+                self._journal.append(decision.records, self._now_ms(), decision.transaction)
             except KafkaError as refusal:
                 if decision.otherwise is None:
                     self._refuse(decision, refusal)
                     return
                 decision = decision.otherwise(refusal)
                 assert not decision.records, "the log has refused already"
+            transaction = decision.transaction
             for record in decision.records:
+                if transaction is not None:
+                    record = record._replace(producer_id=transaction.producer_id)
                 self.machine.apply(record)
         for ticket, response in decision.replies:
             waiter = self._waiters.pop(ticket, None)
             if waiter is not None:
                 waiter.answer(response, self._journal.end_offset)
         self._tell_deadline()
+        self._note_change(self)
 
     def _refuse(self, decision: Decision, refusal: KafkaError) -> None:
         for ticket, _ in decision.replies:

@@ -55,6 +55,7 @@ class Shards(Generic[M]):
         types: RecordTypes,
         options: Callable[[], JournalOptions],
         machine: Callable[[], M],
+        note_change: Callable[[Shard[M]], None] = lambda _: None,
     ) -> None:
         """`machine` makes one for a new shard."""
         self._parts = parts
@@ -62,6 +63,7 @@ class Shards(Generic[M]):
         self._types = types
         self._options = options
         self._machine = machine
+        self._note_change = note_change
         self._mirror = parts.mirror
         self._shards: dict[int, Shard[M]] = {}
         self._topic: Topic | None = None
@@ -82,7 +84,18 @@ class Shards(Generic[M]):
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if topic is not self._topic:
             self._follow(topic)
-        number = partition_for(key, len(topic.partitions))
+        return self._at(topic, partition_for(key, len(topic.partitions)))
+
+    def at(self, number: int) -> Shard[M]:
+        """That of a partition. Raise KafkaError."""
+        topic = self._mirror.image.topics.get(self._name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic is not self._topic:
+            self._follow(topic)
+        return self._at(topic, number)
+
+    def _at(self, topic: Topic, number: int) -> Shard[M]:
         shard = self._shards.get(number)
         return self._begin(topic, number) if shard is None else shard
 
@@ -157,7 +170,9 @@ class Shards(Generic[M]):
         except KafkaError as refusal:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, refusal.message) from refusal
         journal = Journal(partition, self._types, self._options())
-        shard = Shard(self._machine(), journal, self._parts.now_ms, self._note_deadline)
+        shard = Shard(
+            self._machine(), journal, self._parts.now_ms, self._note_deadline, self._note_change
+        )
         self._shards[number] = shard
         if journal.is_empty:
             shard.begin()

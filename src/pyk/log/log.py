@@ -19,7 +19,7 @@ from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.config import LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.index import TimedOffset
-from pyk.log.producers import Origin, Producers
+from pyk.log.producers import UNGUARDED, Guard, Origin, Producers
 from pyk.log.replay import read_marker
 from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Piece, Writeback
@@ -192,6 +192,7 @@ class Log:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = UNGUARDED,
     ) -> Appended:
         """Give the batch, which was found valid, its place at the end. It is stamped in place.
 
@@ -201,7 +202,7 @@ class Log:
         stamp_offset(data, 0, self._segments.active.next_offset, leader_epoch)
         header = peek_header(data)
         if header.producer_id >= 0:
-            repeated = self._check(data, header, origin, transaction_version)
+            repeated = self._check(data, header, origin, transaction_version, guard)
             if repeated is not None:
                 return repeated
         self._add(data, header, now_ms)
@@ -408,7 +409,12 @@ class Log:
         self._segments.release()
 
     def _check(
-        self, data: Buffer, header: BatchHeader, origin: Origin, transaction_version: int
+        self,
+        data: Buffer,
+        header: BatchHeader,
+        origin: Origin,
+        transaction_version: int,
+        guard: Guard | None,
     ) -> Appended | None:
         if header.is_control:
             marker = read_marker(data, header)
@@ -417,7 +423,7 @@ class Log:
                     header, marker.coordinator_epoch, origin, transaction_version
                 )
             return None
-        repeated = self.producers.check(header, origin, transaction_version)
+        repeated = self.producers.check(header, origin, transaction_version, guard)
         if repeated is None:
             return None
         return Appended(repeated.base_offset, repeated.last_offset, repeated.timestamp, True)

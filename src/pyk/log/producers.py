@@ -64,6 +64,17 @@ class Origin(Enum):
     """The leader has checked it. What is in its log is not for a follower to refuse."""
 
 
+class Guard:
+    """Given to whoever asks the coordinator if a producer has a transaction here. It is good until
+    the producer's next batch or marker: an answer from before that says nothing about after."""
+
+    __slots__ = ()
+
+
+UNGUARDED: Final = Guard()
+"""Of those who need not ask."""
+
+
 class AppendedBatch(NamedTuple):
     last_sequence: int
     last_offset: int
@@ -114,6 +125,8 @@ class Producers:
         self._unreplicated: list[tuple[int, int]] = []
         """First offsets, in order, and markers of transactions that ended above the high
         watermark."""
+        self._guards: dict[int, Guard] = {}
+        """Of producers whose transactions are being verified."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Producers):
@@ -134,8 +147,22 @@ class Producers:
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
 
+    def guard_for(self, producer_id: int, epoch: int) -> Guard | None:
+        """What the first batch of a transaction has to show, or None if there was one."""
+        if self._has_open(producer_id, epoch):
+            return None
+        return self._guards.setdefault(producer_id, Guard())
+
+    def drop_guard(self, producer_id: int) -> None:
+        """The coordinator knows of no transaction."""
+        self._guards.pop(producer_id, None)
+
     def check(
-        self, header: BatchHeader, origin: Origin, transaction_version: int = 0
+        self,
+        header: BatchHeader,
+        origin: Origin,
+        transaction_version: int = 0,
+        guard: Guard | None = UNGUARDED,
     ) -> AppendedBatch | None:
         """The batch that this one repeats, or None if it is to be appended. Raise KafkaError."""
         if header.producer_id < 0 or origin is Origin.REPLICATION:
@@ -153,7 +180,26 @@ class Producers:
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {header.producer_id} has an open transaction and wrote outside of it",
             )
+        if header.is_transactional and guard is not UNGUARDED:
+            self._check_guard(header, guard)
         return None
+
+    def _check_guard(self, header: BatchHeader, guard: Guard | None) -> None:
+        if self._has_open(header.producer_id, header.producer_epoch):
+            return
+        if guard is None or self._guards.get(header.producer_id) is not guard:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"the transaction of producer {header.producer_id} has ended meanwhile",
+            )
+
+    def _has_open(self, producer_id: int, epoch: int) -> bool:
+        producer = self._producers.get(producer_id)
+        return (
+            producer is not None
+            and producer.current_txn_first_offset is not None
+            and producer.epoch == epoch
+        )
 
     def check_marker(
         self,
@@ -188,6 +234,7 @@ class Producers:
         producer.batches.append(batch)
         producer.last_timestamp = timestamp
         if header.is_transactional and producer.current_txn_first_offset is None:
+            self._guards.pop(header.producer_id, None)
             producer.current_txn_first_offset = header.base_offset
             self._open[header.base_offset] = header.producer_id
 
@@ -199,6 +246,7 @@ class Producers:
         producer.enter(header.producer_epoch)
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = header.max_timestamp
+        self._guards.pop(header.producer_id, None)
         first_offset = producer.current_txn_first_offset
         if first_offset is None:
             return None
@@ -247,6 +295,7 @@ class Producers:
         self._producers = {}
         self._open = {}
         self._unreplicated = []
+        self._guards = {}
 
     def snapshot(self) -> bytes:
         """The content of a `.snapshot` file. It has nothing of ended transactions, and Kafka's
@@ -279,6 +328,7 @@ class Producers:
         self._producers = producers
         self._open = dict(sorted(transactions.items()))
         self._unreplicated = []
+        self._guards = {}
 
     def _known(self, producer_id: int) -> Producer:
         producer = self._producers.get(producer_id)

@@ -20,7 +20,7 @@ from pyk.log.epochs import EpochEnd
 from pyk.log.index import TimedOffset
 from pyk.log.log import Appended as Added
 from pyk.log.log import Log
-from pyk.log.producers import Origin
+from pyk.log.producers import UNGUARDED, Guard, Origin
 from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
 from pyk.log.validation import prepare
@@ -28,6 +28,8 @@ from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
 from pyk.types import Buffer, TopicPartition, Uuid
+from pyk.wire.prefixed import ControlType, encode_end_marker
+from pyk.wire.records import Record, build_batch
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -59,6 +61,16 @@ class Produced(NamedTuple):
     """-1 if records keep their own times."""
     is_flush_due: bool
     """Whether the answer has to wait until all of it is durable."""
+
+
+class Marker(NamedTuple):
+    """That a transaction has ended, for each of its partitions to know."""
+
+    producer_id: int
+    producer_epoch: int
+    outcome: ControlType
+    coordinator_epoch: int
+    transaction_version: int
 
 
 class Offsets(NamedTuple):
@@ -135,6 +147,7 @@ class Partition:
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
+        guard: Guard | None = UNGUARDED,
     ) -> Produced:
         """Append a batch. Raise KafkaError."""
         in_sync, needed = len(self._leader.in_sync), self.min_insync_replicas
@@ -151,6 +164,7 @@ class Partition:
             now_ms=now_ms,
             origin=origin,
             transaction_version=transaction_version,
+            guard=guard,
         )
         if not added.is_repeated:
             self.bytes_in += prepared.header.size
@@ -158,6 +172,34 @@ class Partition:
             self._apply(Appended(added.last_offset + 1))
             self._flusher.note_append(log)
         return Produced(added, prepared.append_time, log.is_flush_due(now_ms))
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> Produced:
+        """Append a marker. Raise KafkaError."""
+        key, value = encode_end_marker(marker.outcome, marker.coordinator_epoch)
+        data = build_batch(
+            [Record(0, now_ms, key, value)],
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+        return self.produce(
+            data,
+            acks=ACKS_ALL,
+            now_ms=now_ms,
+            origin=Origin.COORDINATOR,
+            transaction_version=marker.transaction_version,
+        )
+
+    def has_ended(self, marker: Marker) -> bool:
+        """Whether the log shows that the marker was written before: its epoch is known, and nothing
+        of it is open. A producer that is not known may have written nothing yet."""
+        producer = self.log.producers.get(marker.producer_id)
+        return (
+            producer is not None
+            and producer.epoch == marker.producer_epoch
+            and producer.current_txn_first_offset is None
+        )
 
     async def wait_committed(self, end_offset: int, *, is_flush_due: bool) -> None:
         """Return when all replicas in sync have what is before `end_offset`. Raise KafkaError."""
