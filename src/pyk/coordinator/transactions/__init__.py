@@ -1,0 +1,1 @@
+"""Transactions of one shard of `__transaction_state`, as a machine."""
