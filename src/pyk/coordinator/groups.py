@@ -16,9 +16,17 @@ from pyk.coordinator.classic.groups import ClassicGroups
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.groups import ConsumerGroups
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
-from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.machine import (
+    Decision,
+    InTransaction,
+    Record,
+    Reply,
+    Ticket,
+    TransactionEnd,
+)
 from pyk.coordinator.offsets import Offsets
 from pyk.errors import ErrorCode, KafkaError
+from pyk.log.producers import Guard
 from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_groups import DeletableGroupResult
@@ -30,6 +38,7 @@ from pyk.wire.messages.offset_commit import OffsetCommitRequest
 from pyk.wire.messages.offset_delete import OffsetDeleteRequest
 from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from pyk.wire.messages.sync_group import SyncGroupRequest
+from pyk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from pyk.wire.payloads.classic_group_records import GroupMetadataKey
 from pyk.wire.payloads.offset_records import OffsetCommitKey
 
@@ -61,7 +70,12 @@ class Groups:
             case OffsetCommitKey():
                 if record.value is not None and key.group not in self._groups:
                     self.classic.simple(key.group)
-                self.offsets.apply(key, record.value)
+                if record.producer_id is None:
+                    self.offsets.apply(key, record.value)
+                else:
+                    self.offsets.apply_pending(key, record.value, record.producer_id)
+            case TransactionEnd(producer_id, is_commit):
+                self.offsets.end_transaction(producer_id, is_commit=is_commit)
             case GroupMetadataKey():
                 self.classic.apply(record)
             case _:
@@ -184,11 +198,53 @@ class Groups:
         )
         return Decision(records, [Reply(ticket, response)])
 
-    def fetch(self, request: OffsetFetchRequestGroup, ticket: Ticket, now: float) -> Decision:
+    def commit_in_transaction(
+        self,
+        request: TxnOffsetCommitRequest,
+        caller: Caller,
+        guard: Guard | None,
+        ticket: Ticket,
+        now: float,
+    ) -> Decision:
+        """The partitions are known to be there, and what they are in has been verified."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            try:
+                group.check_commit(
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id,
+                    version=caller.version,
+                    is_transactional=True,
+                )
+            except KafkaError as refusal:
+                if refusal.code is not ErrorCode.STALE_MEMBER_EPOCH:
+                    raise
+                # Transactional producers do not know that there are epochs.
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from refusal
+        elif request.generation_id >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        records, response = offsets.commit_in_transaction(
+            request,
+            metadata_bytes_max=self._surroundings.config().offset_metadata_max_bytes,
+            now_ms=self._surroundings.now_ms(),
+        )
+        transaction = InTransaction(request.producer_id, request.producer_epoch, guard)
+        return Decision(records, [Reply(ticket, response)], transaction=transaction)
+
+    def fetch(
+        self,
+        request: OffsetFetchRequestGroup,
+        ticket: Ticket,
+        now: float,
+        *,
+        require_stable: bool = False,
+    ) -> Decision:
         group = self._groups.get(request.group_id)
         if group is not None:
             group.check_fetch(request.member_id, request.member_epoch)
-        found = offsets.fetched(self.offsets.of(request.group_id), request.topics)
+        unstable = self.offsets.pending(request.group_id) if require_stable else ()
+        found = offsets.fetched(self.offsets.of(request.group_id), request.topics, unstable)
         response = OffsetFetchResponseGroup(group_id=request.group_id, topics=found)
         return Decision(replies=[Reply(ticket, response)])
 
@@ -196,7 +252,8 @@ class Groups:
         group = self._found(request.group_id)
         group.check_offset_delete()
         committed = self.offsets.of(request.group_id)
-        records, response = offsets.delete(request, group, committed)
+        pending = self.offsets.pending(request.group_id)
+        records, response = offsets.delete(request, group, committed, pending)
         return Decision(records, [Reply(ticket, response)])
 
     # Groups as such
@@ -243,8 +300,7 @@ class Groups:
         return group
 
     def _deletion(self, group: Group) -> list[Record]:
-        committed = self.offsets.of(group.group_id)
-        return [*offsets.tombstones_of(group.group_id, committed), *group.tombstones()]
+        return [*offsets.tombstones_of(group.group_id, self.offsets), *group.tombstones()]
 
     # What is too old
 
@@ -267,15 +323,18 @@ class Groups:
 
     def _outdated(self, group: Group) -> list[Record]:
         committed = self.offsets.of(group.group_id)
+        pending = self.offsets.pending(group.group_id)
         old = list(
             offsets.expired(
                 group,
                 committed,
                 now_ms=self._surroundings.now_ms(),
                 retention_minutes=self._surroundings.config().offsets_retention_minutes,
+                pending=pending,
             )
         )
-        if len(old) == sum(map(len, committed.values())) and _is_deletable(group):
+        is_left = pending or len(old) < sum(map(len, committed.values()))
+        if not is_left and _is_deletable(group):
             old += group.tombstones()
         return old
 

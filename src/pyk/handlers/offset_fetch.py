@@ -28,11 +28,12 @@ def handle(
     request: OffsetFetchRequest, call: Call, broker: Context
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     if asks_for_many(call):
-        outcomes = [_of_group(group, call, broker) for group in request.groups]
+        stable = request.require_stable
+        outcomes = [_of_group(group, call, broker, stable) for group in request.groups]
         return together(outcomes, lambda groups: OffsetFetchResponse(groups=groups))
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_new(request.topics))
     return then(
-        _of_group(group, call, broker),
+        _of_group(group, call, broker, request.require_stable),
         lambda found: _as_old(found, request, call),
         lambda refusal: refuse(request, refusal),
     )
@@ -61,7 +62,7 @@ def says_once_what_is_wrong(call: Call) -> bool:
 
 
 def _of_group(
-    group: OffsetFetchRequestGroup, call: Call, broker: Context
+    group: OffsetFetchRequestGroup, call: Call, broker: Context, require_stable: bool
 ) -> OffsetFetchResponseGroup | Awaitable[OffsetFetchResponseGroup]:
     wanted, unknown = group, list[OffsetFetchResponseTopics]()
     if finds_topics_by_id(call) and group.topics is not None:
@@ -74,7 +75,10 @@ def _of_group(
 
     try:
         outcome = broker.groups.execute(
-            group.group_id, lambda groups, ticket, now: groups.fetch(wanted, ticket, now)
+            group.group_id,
+            lambda groups, ticket, now: groups.fetch(
+                wanted, ticket, now, require_stable=require_stable
+            ),
         )
     except KafkaError as refusal:
         return _refused(group, refusal)
