@@ -10,28 +10,65 @@ from pyk.metadata.image import ClusterImage
 from pyk.metadata.topics import NewTopic
 
 GROUP_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
 
 _REPLICATION: Final = "offsets.topic.replication.factor"
+_TRANSACTION_REPLICATION: Final = "transaction.state.log.replication.factor"
+_TRANSACTION_MIN_ISR: Final = "transaction.state.log.min.isr"
 
 
 def internal_topic(name: str, settings: BrokerSettings, image: ClusterImage) -> NewTopic:
     """How the topic of that name is made. One that is not internal is made as any other."""
-    if name != GROUP_TOPIC:
-        return NewTopic(name=name)
+    if name == GROUP_TOPIC:
+        return _group_topic(settings, image)
+    if name == TRANSACTION_TOPIC:
+        return _transaction_topic(settings, image)
+    return NewTopic(name=name)
+
+
+def _unless_asked_for(key: str, value: int, settings: BrokerSettings, image: ClusterImage) -> int:
+    """Kafka's defaults are for clusters of three, and nobody has asked for them here. Kafka itself
+    refuses to make the topic then, and with it every group and every transaction."""
+    if key in settings.static:
+        return value
+    return min(value, max(len(image.brokers), 1))
+
+
+def _group_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopic:
     config = settings.config
-    replication_factor = config.offsets_topic_replication_factor
-    if _REPLICATION not in settings.static:
-        # Kafka's default of three is for clusters, and nobody has asked for it here. Kafka itself
-        # refuses to make the topic then, and with it every group.
-        replication_factor = min(replication_factor, max(len(image.brokers), 1))
+    replication_factor = _unless_asked_for(
+        _REPLICATION, config.offsets_topic_replication_factor, settings, image
+    )
     return NewTopic(
-        name=name,
+        name=GROUP_TOPIC,
         partitions=config.offsets_topic_num_partitions,
         replication_factor=replication_factor,
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
             "segment.bytes": str(config.offsets_topic_segment_bytes),
+        },
+    )
+
+
+def _transaction_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopic:
+    config = settings.config
+    replication_factor = _unless_asked_for(
+        _TRANSACTION_REPLICATION, config.transaction_state_log_replication_factor, settings, image
+    )
+    min_isr = _unless_asked_for(
+        _TRANSACTION_MIN_ISR, config.transaction_state_log_min_isr, settings, image
+    )
+    return NewTopic(
+        name=TRANSACTION_TOPIC,
+        partitions=config.transaction_state_log_num_partitions,
+        replication_factor=replication_factor,
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": str(min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
         },
     )
 

@@ -119,12 +119,11 @@ class Journal:
             raise as_coordinator(refusal) from refusal
         self._note(produced)
 
-    def end_transaction(self, marker: Marker, now_ms: int) -> None:
+    def end_transaction(self, marker: Marker, now_ms: int) -> Produced:
         """Add a marker. Raise KafkaError as it is."""
-        self._note(self._partition.end_transaction(marker, now_ms))
-
-    def has_ended(self, marker: Marker) -> bool:
-        return self._partition.has_ended(marker)
+        produced = self._partition.end_transaction(marker, now_ms)
+        self._note(produced)
+        return produced
 
     def guard_for(self, producer_id: int, epoch: int) -> Guard | None:
         return self._partition.log.producers.guard_for(producer_id, epoch)

@@ -10,7 +10,7 @@ import trio
 from pyk.coordinator.journal import Journal
 from pyk.coordinator.machine import Decision, Machine, Record, Ticket, TransactionEnd
 from pyk.errors import ErrorCode, KafkaError
-from pyk.replication.partition import Marker
+from pyk.replication.partition import Marker, Produced
 from pyk.wire.prefixed import ControlType
 
 M = TypeVar("M", bound=Machine)
@@ -90,12 +90,13 @@ class Shard(Generic[M]):
     def journal(self) -> Journal:
         return self._journal
 
-    def end_transaction(self, marker: Marker) -> None:
+    def end_transaction(self, marker: Marker) -> Produced:
         """What its producer wrote here counts from now on, or never. Raise KafkaError."""
         self.check_loaded()
-        self._journal.end_transaction(marker, self._now_ms())
+        produced = self._journal.end_transaction(marker, self._now_ms())
         is_commit = marker.outcome is ControlType.COMMIT
         self.machine.apply(Record(TransactionEnd(marker.producer_id, is_commit), None))
+        return produced
 
     def perform(self, decide: Callable[[M, float], Decision]) -> None:
         """Carry out what nobody asked for and nobody waits for. Raise KafkaError."""

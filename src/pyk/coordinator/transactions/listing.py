@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from pyk.coordinator.transactions.transaction import TITLES, Transaction
 from pyk.errors import ErrorCode, KafkaError
@@ -11,6 +12,9 @@ from pyk.wire.messages.describe_transactions import TopicData
 from pyk.wire.messages.describe_transactions import TransactionState as Described
 from pyk.wire.messages.list_transactions import ListTransactionsRequest
 from pyk.wire.messages.list_transactions import TransactionState as Listed
+
+_PASSING: Final = ("Dead", "PrepareEpochFence")
+"""Names that Kafka has for moments in which no transaction can be seen here."""
 
 
 def described(transaction: Transaction) -> Described:
@@ -29,7 +33,8 @@ def described(transaction: Transaction) -> Described:
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    return [title for title in request.state_filters if title not in TITLES]
+    known = {*TITLES, *_PASSING}
+    return [title for title in request.state_filters if title not in known]
 
 
 def listed(

@@ -24,6 +24,7 @@ from pyk.coordinator.transactions.ending import (
     fenced,
     prepared,
 )
+from pyk.coordinator.transactions.listing import described
 from pyk.coordinator.transactions.transaction import (
     LAST_EPOCH,
     NONE,
@@ -195,9 +196,9 @@ class Transactions:
         ticket: Ticket,
         now: float,
     ) -> Decision:
-        """The answer is that all of them are in the transaction."""
+        """The answer is, as that of `verify`, which of them are not in the transaction: none."""
         current = self._of(caller)
-        done = [Reply(ticket, None)]
+        done = [Reply(ticket, frozenset[TopicPartition]())]
         if current.status is Status.ONGOING and current.partitions.issuperset(partitions):
             return Decision(replies=done)
         now_ms = self._surroundings.now_ms()
@@ -236,6 +237,12 @@ class Transactions:
         if complete.producer_epoch != current.producer_epoch:
             self._note_epoch(complete, before=current.producer_epoch)
         return Decision([self._record(ended)], [Reply(ticket, _end_answer(complete))])
+
+    def describe(self, transactional_id: str, ticket: Ticket, now: float) -> Decision:
+        current = self._transactions.get(transactional_id)
+        if current is None:
+            raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return Decision(replies=[Reply(ticket, described(current))])
 
     # What partitions are told
 

@@ -1,0 +1,59 @@
+"""How partitions are told that a transaction has ended.
+
+Those of the topic of groups are told through their shards: what was committed there in the
+transaction counts from then on, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyk.coordinator.internal_topics import GROUP_TOPIC
+from pyk.errors import ErrorCode, KafkaError
+from pyk.metadata.mirror import Mirror
+from pyk.replication.partition import Marker, Partition
+from pyk.replication.replicas import Replicas
+from pyk.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyk.coordinator.group_coordinator import GroupShards
+
+
+class Markers:
+    """Writes them to the partitions that this broker leads."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        replicas: Replicas,
+        groups: Callable[[], GroupShards],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._mirror = mirror
+        self._replicas = replicas
+        self._groups = groups
+        self._now_ms = now_ms
+
+    async def write(self, partition: TopicPartition, marker: Marker) -> None:
+        """Return when it is committed. Raise KafkaError."""
+        led = self._leader_of(partition)
+        if partition.topic == GROUP_TOPIC:
+            produced = self._groups().at(partition.partition).end_transaction(marker)
+        else:
+            produced = led.end_transaction(marker, self._now_ms())
+        end_offset, is_flush_due = produced.added.last_offset + 1, produced.is_flush_due
+        if is_flush_due or led.log.high_watermark < end_offset:
+            await led.wait_committed(end_offset, is_flush_due=is_flush_due)
+
+    def has_ended(self, partition: TopicPartition, marker: Marker) -> bool:
+        """Whether it is there already, as far as one can tell. Raise KafkaError."""
+        return self._leader_of(partition).has_ended(marker)
+
+    def _leader_of(self, partition: TopicPartition) -> Partition:
+        topic = self._mirror.image.topics.get(partition.topic)
+        if topic is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {partition.topic!r}"
+            )
+        return self._replicas.leader_of(topic, partition.partition)
