@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.coordinator.internal_topics import GROUP_TOPIC
+from pyk.coordinator.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyk.coordinator.group_coordinator import GroupShards
+    from pyk.coordinator.shards import Parts
+    from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -162,12 +164,10 @@ def _assemble(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def begin_groups() -> GroupShards:
-        # Imported when the first group comes, or is found: most of a broker's start is imports.
-        from pyk.coordinator.group_coordinator import group_shards
+    def parts() -> Parts:
         from pyk.coordinator.shards import Parts
 
-        parts = Parts(
+        return Parts(
             node_id=config.node_id,
             settings=lambda: broker.settings,
             mirror=mirror,
@@ -176,9 +176,21 @@ def _assemble(
             rng=rng,
             now_ms=world.now_ms,
         )
-        shards = group_shards(parts)
+
+    def begin_groups() -> GroupShards:
+        # Imported when the first group comes, or is found: most of a broker's start is imports.
+        from pyk.coordinator.group_coordinator import group_shards
+
+        shards = group_shards(parts())
         nursery.start_soon(shards.run)
         return shards
+
+    def begin_transactions() -> TransactionCoordinator:
+        from pyk.coordinator.transaction_coordinator import TransactionCoordinator
+
+        transactions = TransactionCoordinator(parts(), broker.producer_ids, lambda: broker.groups)
+        nursery.start_soon(transactions.run)
+        return transactions
 
     flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
@@ -195,9 +207,13 @@ def _assemble(
         rng=rng,
         now_ms=world.now_ms,
         begin_groups=begin_groups,
+        begin_transactions=begin_transactions,
     )
-    if any(partition.topic == GROUP_TOPIC for partition in directory.partitions):
+    topics = {partition.topic for partition in directory.partitions}
+    if GROUP_TOPIC in topics:
         broker.group_shards = begin_groups()
+    if TRANSACTION_TOPIC in topics:
+        broker.transaction_coordinator = begin_transactions()
     return broker
 
 
@@ -218,6 +234,8 @@ async def _follow(broker: Context, server: Server) -> None:
         broker.replicas.on_image(image)
         if broker.group_shards is not None:
             broker.group_shards.on_image(image)
+        if broker.transaction_coordinator is not None:
+            broker.transaction_coordinator.on_image(image)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:

@@ -13,7 +13,9 @@ import trio
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
 from pyk.coordinator.group_coordinator import GroupShards, group_shards
+from pyk.coordinator.internal_topics import TRANSACTION_TOPIC
 from pyk.coordinator.shards import Parts
+from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
@@ -87,8 +89,8 @@ def _assembled(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def begin_groups() -> GroupShards:
-        parts = Parts(
+    def parts() -> Parts:
+        return Parts(
             node_id=NODE_ID,
             settings=lambda: broker.settings,
             mirror=mirror,
@@ -97,9 +99,16 @@ def _assembled(
             rng=rng,
             now_ms=broker.now_ms,
         )
-        shards = group_shards(parts)
+
+    def begin_groups() -> GroupShards:
+        shards = group_shards(parts())
         nursery.start_soon(shards.run)
         return shards
+
+    def begin_transactions() -> TransactionCoordinator:
+        transactions = TransactionCoordinator(parts(), broker.producer_ids, lambda: broker.groups)
+        nursery.start_soon(transactions.run)
+        return transactions
 
     flusher, rng = Flusher(at_once), Random(1)
     broker = Context(
@@ -115,7 +124,11 @@ def _assembled(
         rng=rng,
         now_ms=lambda: NOW_MS,
         begin_groups=begin_groups,
+        begin_transactions=begin_transactions,
     )
+    topics = {partition.topic for partition in directory.partitions}
+    if TRANSACTION_TOPIC in topics:
+        broker.transaction_coordinator = begin_transactions()
     return broker
 
 
@@ -126,6 +139,8 @@ async def _follow(broker: Context) -> None:
         broker.replicas.on_image(image)
         if broker.group_shards is not None:
             broker.group_shards.on_image(image)
+        if broker.transaction_coordinator is not None:
+            broker.transaction_coordinator.on_image(image)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

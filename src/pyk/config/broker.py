@@ -50,11 +50,9 @@ _NOT_YET: Final = (
     "replica.lag.",
     "replica.socket.",
     "request.timeout.",
-    "transaction",
     "unclean.leader.",
 )
-"""How the names begin that will have an effect when pyk has transactions, quotas, other brokers and
-tiers."""
+"""How the names begin that will have an effect when pyk has quotas, other brokers and tiers."""
 
 BROKER_KEYS: Final[Mapping[str, Key]] = {
     name: replace(key, honoured=False) if name.startswith(_NOT_YET) else key

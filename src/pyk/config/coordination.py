@@ -126,7 +126,10 @@ class CoordinationConfig(Config):
         100 * 1024**2, "The size of the transaction topic's segments.", rule=at_least(1)
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = int32(
-        10_000, "How often the broker looks for transactions that timed out.", rule=at_least(1)
+        10_000,
+        "How often Kafka looks for transactions that timed out; pyk aborts each when it does.",
+        rule=at_least(1),
+        honoured=False,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = int32(
         3_600_000, "How often the broker looks for transactional ids to forget.", rule=at_least(1)

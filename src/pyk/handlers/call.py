@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -19,6 +22,19 @@ class Peer(Struct, eq=False, kw_only=True):
     software_name: str = "unknown"
     """What the client said of itself in ApiVersions, see KIP-511."""
     software_version: str = "unknown"
+
+
+class InTurn:
+    """What is still to be done in the order of the requests: those behind it wait until then, also
+    where an API is pipelined."""
+
+    __slots__ = ("outcome",)
+
+    def __init__(self, outcome: Awaitable[Any]) -> None:
+        self.outcome = outcome
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self.outcome.__await__()
 
 
 class Call(Struct, frozen=True):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from pyk.coordinator.group_coordinator import GroupShards
+    from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
@@ -46,7 +47,9 @@ class Context(Struct, kw_only=True):
     now_ms: Callable[[], int]
     begin_groups: Callable[[], GroupShards]
     """Makes the coordinator of groups, which few brokers need as soon as they start."""
+    begin_transactions: Callable[[], TransactionCoordinator]
     group_shards: GroupShards | None = None
+    transaction_coordinator: TransactionCoordinator | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
@@ -59,6 +62,12 @@ class Context(Struct, kw_only=True):
         if self.group_shards is None:
             self.group_shards = self.begin_groups()
         return self.group_shards
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        if self.transaction_coordinator is None:
+            self.transaction_coordinator = self.begin_transactions()
+        return self.transaction_coordinator
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:
         """The settings with the dynamic layers of an image, which may be newer than those in use.

@@ -1,6 +1,6 @@
-"""FindCoordinator, v0-6: who looks after a group.
+"""FindCoordinator, v0-6: who looks after a group, or after the transactions of an id.
 
-The topic that groups live on is made when it is first needed, and the answer waits for it. Kafka
+The topic that these live on is made when it is first needed, and the answer waits for it. Kafka
 makes it too, but answers that there is no coordinator, and the client asks again.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from enum import IntEnum
+from typing import TYPE_CHECKING, Any
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
@@ -17,6 +18,9 @@ from pyk.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+
+if TYPE_CHECKING:
+    from pyk.coordinator.shards import Shards
 
 NOBODY = -1
 
@@ -31,12 +35,13 @@ def handle(
     request: FindCoordinatorRequest, call: Call, broker: Context
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     keys = request.coordinator_keys if asks_for_many(call) else [request.key]
-    if request.key_type != KeyType.GROUP:
-        refusal = _not_served(request.key_type)
+    try:
+        coordinator = _coordinator(request.key_type, broker)
+    except KafkaError as refusal:
         return _answer(call, [_refused(key, refusal) for key in keys])
-    if broker.groups.has_topic:
-        return _answer(call, [_found(key, call, broker) for key in keys])
-    return _create_and_answer(keys, call, broker)
+    if coordinator.has_topic:
+        return _answer(call, [_found(key, coordinator, call, broker) for key in keys])
+    return _create_and_answer(keys, coordinator, call, broker)
 
 
 def refuse(request: FindCoordinatorRequest, refusal: KafkaError) -> FindCoordinatorResponse:
@@ -54,24 +59,27 @@ def asks_for_many(call: Call) -> bool:
     return call.version >= 4
 
 
-def _not_served(key_type: int) -> KafkaError:
+def _coordinator(key_type: int, broker: Context) -> Shards[Any]:
+    """Raise KafkaError."""
+    if key_type == KeyType.GROUP:
+        return broker.groups
     if key_type == KeyType.TRANSACTION:
-        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no kind of coordinator")
+        return broker.transactions.shards
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no kind of coordinator")
 
 
 async def _create_and_answer(
-    keys: list[str], call: Call, broker: Context
+    keys: list[str], coordinator: Shards[Any], call: Call, broker: Context
 ) -> FindCoordinatorResponse:
     try:
-        await broker.groups.create_topic()
+        await coordinator.create_topic()
     except KafkaError as refusal:
         return _answer(call, [_refused(key, refusal) for key in keys])
-    return _answer(call, [_found(key, call, broker) for key in keys])
+    return _answer(call, [_found(key, coordinator, call, broker) for key in keys])
 
 
-def _found(key: str, call: Call, broker: Context) -> Coordinator:
-    leader = broker.image.brokers.get(broker.groups.coordinator_of(key))
+def _found(key: str, coordinator: Shards[Any], call: Call, broker: Context) -> Coordinator:
+    leader = broker.image.brokers.get(coordinator.coordinator_of(key))
     if leader is None:
         return _refused(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     host, port = broker.address_of(leader, call.peer)

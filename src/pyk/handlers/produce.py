@@ -1,19 +1,28 @@
 """Produce, v3-13: append a batch to each of some partitions.
 
 Everything is appended before `handle` returns, in the order of the requests. What then waits for
-other replicas or for the disk is the answer, while the connection goes on.
+other replicas or for the disk is the answer, while the connection goes on. Only where a coordinator
+of transactions has to be waited for first does the connection wait too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from inspect import isawaitable
 from typing import Final, NamedTuple
 
 import trio
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
-from pyk.handlers.call import Call
+from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import INTERNAL_TOPICS, Context
+from pyk.handlers.transactional_writes import (
+    Joined,
+    guard_of,
+    join_transaction,
+    joins_transactions,
+)
+from pyk.log.producers import UNGUARDED, Guard
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
 from pyk.replication.partition import ACKS_ALL, Partition
@@ -62,10 +71,28 @@ def handle(
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     if request.acks not in ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks of {request.acks}")
-    _check_transactional(request)
+    if request.transactional_id is None:
+        _check_transactional(request)
+        return _append(request, call, broker, {})
+    joined = join_transaction(request, call, broker, _find_topic)
+    if isawaitable(joined):
+        return InTurn(_append_later(joined, request, call, broker))
+    return _append(request, call, broker, joined)
+
+
+async def _append_later(
+    joined: Awaitable[Joined], request: ProduceRequest, call: Call, broker: Context
+) -> ProduceResponse | None:
+    response = _append(request, call, broker, await joined)
+    return await response if isawaitable(response) else response
+
+
+def _append(
+    request: ProduceRequest, call: Call, broker: Context, joined: Joined
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     awaited: list[Awaited] = []
     topics = [
-        _produce_topic(topic, request, call, broker, awaited)
+        _produce_topic(topic, request, call, broker, joined, awaited)
         for topic in request.topic_data
         if topic.partition_data
     ]
@@ -155,6 +182,7 @@ def _produce_topic(
     request: ProduceRequest,
     call: Call,
     broker: Context,
+    joined: Joined,
     awaited: list[Awaited],
 ) -> TopicProduceResponse:
     try:
@@ -164,7 +192,7 @@ def _produce_topic(
     else:
         responses = []
         for each in data.partition_data:
-            _produce(topic, each, request, call, broker, responses, awaited)
+            _produce(topic, each, request, call, broker, joined, responses, awaited)
     return TopicProduceResponse(
         name=data.name, topic_id=data.topic_id, partition_responses=responses
     )
@@ -188,15 +216,23 @@ def _produce(
     request: ProduceRequest,
     call: Call,
     broker: Context,
+    joined: Joined,
     responses: list[PartitionProduceResponse],
     awaited: list[Awaited],
 ) -> None:
     start_offset = -1
+    guard: Guard | None = UNGUARDED
     try:
         partition = broker.replicas.leader_of(topic, data.index)
+        if joined:
+            guard = guard_of(partition, joined)
         start_offset = partition.log.start_offset
         produced = partition.produce(
-            _records(data, call), acks=request.acks, now_ms=broker.now_ms()
+            _records(data, call),
+            acks=request.acks,
+            now_ms=broker.now_ms(),
+            transaction_version=2 if joins_transactions(call) else 0,
+            guard=guard,
         )
     except KafkaError as refusal:
         responses.append(_refused(data.index, refusal, start_offset))

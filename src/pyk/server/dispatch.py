@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers import api_versions
-from pyk.handlers.call import Call, Peer
+from pyk.handlers.call import Call, InTurn, Peer
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
 from pyk.server.traffic import Traffic
@@ -179,6 +179,8 @@ class Dispatcher:
             route.traffic.took.add(perf_counter_ns() - began)
             return None
         finish = partial(route.finish, began, perf_counter_ns(), header.correlation_id, request)
+        if isinstance(response, InTurn):
+            return Waiting(response.outcome, finish, holds=True)
         return Waiting(response, finish, holds=not endpoint.is_pipelined)
 
     def _first_of_its_kind(self, frame: Frame, peer: Peer) -> Answer | Waiting:

@@ -33,6 +33,8 @@ _MAGIC_AT = 16
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
+_PRODUCER = struct.Struct(">qh")
 
 _LENGTH_OVERHEAD: Final = 12
 """What `batch_length` does not count: the base offset and itself."""
@@ -206,6 +208,14 @@ def peek_attributes(buffer: Buffer) -> int:
     if len(buffer) < _ATTRIBUTES_AT + 2:
         return 0
     return int.from_bytes(buffer[_ATTRIBUTES_AT : _ATTRIBUTES_AT + 2], "big")
+
+
+def peek_producer(buffer: Buffer) -> tuple[int, int]:
+    """The id and the epoch of the first batch's producer, in the same way: -1 if there are none."""
+    if len(buffer) < _PRODUCER_AT + _PRODUCER.size:
+        return -1, -1
+    producer_id, epoch = _PRODUCER.unpack_from(buffer, _PRODUCER_AT)
+    return producer_id, epoch
 
 
 def iterate_batches(

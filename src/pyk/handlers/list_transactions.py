@@ -1,0 +1,32 @@
+"""ListTransactions, v0-2: the transactions that this broker looks after (KIP-664)."""
+
+from __future__ import annotations
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+
+def handle(
+    request: ListTransactionsRequest, call: Call, broker: Context
+) -> ListTransactionsResponse:
+    from pyk.coordinator.transactions.listing import listed, unknown_states
+
+    shards = broker.transactions.shards
+    if any(not shard.is_loaded for shard in shards):
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    transactions = (each for shard in shards for each in shard.machine)
+    return ListTransactionsResponse(
+        unknown_state_filters=unknown_states(request),
+        transaction_states=list(listed(transactions, request, broker.now_ms())),
+    )
+
+
+def refuse(request: ListTransactionsRequest, refusal: KafkaError) -> ListTransactionsResponse:
+    return ListTransactionsResponse(
+        error_code=refusal.code, unknown_state_filters=[], transaction_states=[]
+    )

@@ -1,0 +1,133 @@
+"""Writes in a transaction: which of their partitions may take them (KIP-890).
+
+The first write of a transaction to a partition needs the word of the coordinator. It is good as
+long as the partition's guard is, so that no write comes after the end of its transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from typing import Final, TypeAlias
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
+from pyk.log.producers import UNGUARDED, Guard
+from pyk.metadata.image import Topic
+from pyk.replication.partition import Partition
+from pyk.types import FileSlice, TopicPartition
+from pyk.wire.batch import TRANSACTIONAL, peek_attributes, peek_producer
+from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+Joined: TypeAlias = Mapping[TopicPartition, Guard | KafkaError | None]
+"""For a write in a transaction: what its partitions have to be shown, or why not. None where they
+know the transaction already."""
+
+_COORDINATOR_IS_AWAY: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+def joins_transactions(call: Call) -> bool:
+    """KIP-890."""
+    return call.version >= 12
+
+
+def knows_of_aborting(call: Call) -> bool:
+    """KIP-1050's TRANSACTION_ABORTABLE."""
+    return call.version >= 11
+
+
+def join_transaction(
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    find_topic: Callable[[TopicProduceData, Call, Context], Topic],
+) -> Joined | Awaitable[Joined]:
+    """What allows each partition to be written to in a transaction, where that is asked for."""
+    transactional_id = request.transactional_id
+    assert transactional_id is not None
+    is_verified = broker.settings.config.transaction_partition_verification_enable
+    if not joins_transactions(call) and not is_verified:
+        return {}
+    found = [
+        (topic, each.index, producer)
+        for topic in request.topic_data
+        for each in topic.partition_data
+        if (producer := _producer(each)) is not None
+    ]
+    if not found:
+        return {}
+    producer = found[0][2]
+    if any(other != producer for _, _, other in found):
+        raise KafkaError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer id"
+        )
+    guards: dict[TopicPartition, Guard | None] = {}
+    for data, number, _ in found:
+        try:
+            led = broker.replicas.leader_of(find_topic(data, call, broker), number)
+        except KafkaError:
+            # Which is said when it comes to writing.
+            continue
+        guards[led.partition] = led.log.producers.guard_for(*producer)
+    unverified = [partition for partition, guard in guards.items() if guard is not None]
+    if not unverified:
+        return dict(guards)
+    support = Support.OLD_ERRORS
+    if knows_of_aborting(call):
+        support = Support.ADDING if joins_transactions(call) else Support.ABORTABLE_ERRORS
+    refusals = join(Writer(transactional_id, *producer), unverified, support, broker)
+
+    def together(refusals: Refusals) -> Joined:
+        for partition in refusals:
+            broker.leader_of(*partition).log.producers.drop_guard(producer[0])
+        refused = {p: _as_producers_hear_it(r, support) for p, r in refusals.items()}
+        return {**guards, **refused}
+
+    if isawaitable(refusals):
+        return _joined_later(refusals, together)
+    return together(refusals)
+
+
+async def _joined_later(
+    refusals: Awaitable[Refusals], together: Callable[[Refusals], Joined]
+) -> Joined:
+    return together(await refusals)
+
+
+def _as_producers_hear_it(refusal: KafkaError, support: Support) -> KafkaError:
+    is_concurrent = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    if refusal.code not in _COORDINATOR_IS_AWAY and not (
+        is_concurrent and support is not Support.ADDING
+    ):
+        return refusal
+    # Older clients do not expect these codes here. This one they try again over, and it does not
+    # make them look for another leader.
+    return KafkaError(
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        f"the partition cannot be verified to be in the transaction: {refusal.code.name}",
+    )
+
+
+def guard_of(partition: Partition, joined: Joined) -> Guard | None:
+    found = joined.get(partition.partition, UNGUARDED)
+    if isinstance(found, KafkaError):
+        raise found
+    return found
+
+
+def _producer(data: PartitionProduceData) -> tuple[int, int] | None:
+    """Who writes in a transaction here: the producer's id and epoch."""
+    assert not isinstance(data.records, FileSlice)
+    records = data.records or b""
+    if not peek_attributes(records) & TRANSACTIONAL:
+        return None
+    producer = peek_producer(records)
+    return producer if producer[0] >= 0 else None

@@ -1,0 +1,181 @@
+"""TxnOffsetCommit, v0-5: how far a group has read, which counts if a transaction is committed.
+
+Since v5 the offsets join the transaction here. Before that AddOffsetsToTxn has to have come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import TYPE_CHECKING
+
+from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.group_calls import caller_of, check_group_id, then
+from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
+from pyk.log.producers import UNGUARDED, Guard
+from pyk.types import TopicPartition
+from pyk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pyk.coordinator.groups import Groups
+    from pyk.coordinator.shard import Shard
+
+
+def handle(
+    request: TxnOffsetCommitRequest, call: Call, broker: Context
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    known, unknown = _sorted_out(request, broker)
+    if not known:
+        return TxnOffsetCommitResponse(topics=unknown)
+    wanted = TxnOffsetCommitRequest(
+        transactional_id=request.transactional_id,
+        group_id=request.group_id,
+        producer_id=request.producer_id,
+        producer_epoch=request.producer_epoch,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        topics=known,
+    )
+
+    def answer(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        return _merged(unknown, response) if unknown else response
+
+    def refused(refusal: KafkaError) -> TxnOffsetCommitResponse:
+        code = refusal.code
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and not knows_loading(call):
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return answer(refuse(wanted, KafkaError(code)))
+
+    try:
+        check_group_id(request.group_id)
+        outcome = _commit(wanted, call, broker)
+    except KafkaError as refusal:
+        return refused(refusal)
+    return then(outcome, answer, refused)
+
+
+def refuse(request: TxnOffsetCommitRequest, refusal: KafkaError) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[_refused(topic.name, topic.partitions, refusal.code) for topic in request.topics]
+    )
+
+
+def knows_loading(call: Call) -> bool:
+    return call.version >= 2
+
+
+def support_of(call: Call) -> Support:
+    """KIP-890."""
+    if call.version >= 5:
+        return Support.ADDING
+    return Support.ABORTABLE_ERRORS if call.version >= 4 else Support.OLD_ERRORS
+
+
+def _commit(
+    wanted: TxnOffsetCommitRequest, call: Call, broker: Context
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    shard = broker.groups.of(wanted.group_id)
+    shard.check_loaded()
+    support = support_of(call)
+    is_verified = broker.settings.config.transaction_partition_verification_enable
+    if support is not Support.ADDING and not is_verified:
+        return _committed(wanted, call, shard, UNGUARDED)
+    guard = shard.journal.guard_for(wanted.producer_id, wanted.producer_epoch)
+    if guard is None:
+        return _committed(wanted, call, shard, None)
+    count = len(broker.image.topics[GROUP_TOPIC].partitions)
+    partition = TopicPartition(GROUP_TOPIC, partition_for(wanted.group_id, count))
+    writer = Writer(wanted.transactional_id, wanted.producer_id, wanted.producer_epoch)
+    refusals = join(writer, [partition], support, broker)
+    if isawaitable(refusals):
+        return _commit_later(refusals, wanted, call, shard, guard)
+    return _commit_if(refusals, wanted, call, shard, guard)
+
+
+def _commit_if(
+    refusals: Refusals,
+    wanted: TxnOffsetCommitRequest,
+    call: Call,
+    shard: Shard[Groups],
+    guard: Guard,
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    for refusal in refusals.values():
+        shard.journal.drop_guard(wanted.producer_id)
+        raise refusal
+    return _committed(wanted, call, shard, guard)
+
+
+async def _commit_later(
+    refusals: Awaitable[Refusals],
+    wanted: TxnOffsetCommitRequest,
+    call: Call,
+    shard: Shard[Groups],
+    guard: Guard,
+) -> TxnOffsetCommitResponse:
+    outcome = _commit_if(await refusals, wanted, call, shard, guard)
+    return await outcome if isawaitable(outcome) else outcome
+
+
+def _committed(
+    wanted: TxnOffsetCommitRequest, call: Call, shard: Shard[Groups], guard: Guard | None
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    caller = caller_of(call)
+    outcome: TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse] = shard.execute(
+        lambda groups, ticket, now: groups.commit_in_transaction(wanted, caller, guard, ticket, now)
+    )
+    return outcome
+
+
+def _sorted_out(
+    request: TxnOffsetCommitRequest, broker: Context
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+    """What there is, and the answers for what there is not."""
+    known, unknown = [], []
+    for wanted in request.topics:
+        topic = broker.image.topics.get(wanted.name)
+        count = 0 if topic is None else len(topic.partitions)
+        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
+        absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+        if present:
+            known.append(TxnOffsetCommitRequestTopic(name=wanted.name, partitions=present))
+        if absent:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            unknown.append(_refused(wanted.name, absent, code))
+    return known, unknown
+
+
+def _refused(
+    name: str, partitions: list[TxnOffsetCommitRequestPartition], code: ErrorCode
+) -> TxnOffsetCommitResponseTopic:
+    return TxnOffsetCommitResponseTopic(
+        name=name,
+        partitions=[
+            TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in partitions
+        ],
+    )
+
+
+def _merged(
+    unknown: list[TxnOffsetCommitResponseTopic], response: TxnOffsetCommitResponse
+) -> TxnOffsetCommitResponse:
+    topics = list(unknown)
+    by_name = {topic.name: topic for topic in topics}
+    for topic in response.topics:
+        partial = by_name.get(topic.name)
+        if partial is None:
+            topics.append(topic)
+        else:
+            partial.partitions.extend(topic.partitions)
+    return TxnOffsetCommitResponse(topics=topics)
