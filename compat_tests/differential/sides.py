@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from compat_tests.kafka.server import kafka_server
+from pyk.errors import ErrorCode
 from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.create_topics import (
@@ -20,6 +21,7 @@ from pyk.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from pyk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pyk.wire.messages.describe_transactions import DescribeTransactionsRequest
 from pyk.wire.messages.find_coordinator import FindCoordinatorRequest
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -50,7 +52,7 @@ OWN = frozenset(
 """Ids, addresses and sizes of the machine: each side has its own."""
 WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 """Sentences: that there is one is compared, and not what it says."""
-NUMBERS = frozenset({"session_id", "producer_id"})
+NUMBERS = frozenset({"session_id", "producer_id", "previous_producer_id", "next_producer_id"})
 """Drawn by chance, or by who came first. What is compared is whether there is one."""
 
 T = TypeVar("T")
@@ -66,6 +68,8 @@ class Side:
     """The names of topics, also of those that are gone, by their ids here."""
     noted: dict[str, Any] = field(default_factory=dict)
     """What it answered that later requests need."""
+    own: set[str] = field(default_factory=lambda: set(OWN))
+    """Fields that are not compared."""
     _marked: int = 0
 
     def ask(self, key: ApiKey, version: int, request: Any) -> Any:
@@ -139,7 +143,7 @@ class Side:
             return {
                 name: self.plain(getattr(value, name), name)
                 for name in value.__struct_fields__
-                if name not in OWN
+                if name not in self.own
             }
         if isinstance(value, list):
             return [self.plain(each, field_name) for each in value]
@@ -205,4 +209,17 @@ def _begin(side: Side) -> None:
     everywhere = [OffsetFetchRequestGroup(group_id=f"probe-{n}", topics=None) for n in range(500)]
     probe = OffsetFetchRequest(groups=everywhere)
     until(lambda: not any(g.error_code for g in side.ask(ApiKey.OFFSET_FETCH, 8, probe).groups))
+    _begin_transactions(side)
     side.settle()
+
+
+def _begin_transactions(side: Side) -> None:
+    find = FindCoordinatorRequest(key_type=1)
+    until(lambda: side.ask(ApiKey.FIND_COORDINATOR, 1, find).error_code == 0)
+    probe = DescribeTransactionsRequest(transactional_ids=[f"probe-{n}" for n in range(500)])
+
+    def is_loaded() -> bool:
+        found = side.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, probe).transaction_states
+        return all(e.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND for e in found)
+
+    until(is_loaded)

@@ -56,7 +56,6 @@ def find(*keys: str, key_type: int = GROUP) -> Make:
 
 
 FOUND_DIFFERENTLY = {
-    "transactions": Listed("of a transaction", "", "Transactions are not served yet."),
     "share groups": Listed("of a share group", "", "Share groups are not served yet."),
 }
 

@@ -25,12 +25,7 @@ def topic(sides: Sides) -> None:
     sides.create(TOPIC, partitions=20)
 
 
-INITIALISED_DIFFERENTLY = {
-    "a transactional id": Listed("transactional", "", "Transactions are not served yet."),
-}
-
-
-@comparing("INIT_PRODUCER_ID", INITIALISED_DIFFERENTLY)
+@comparing("INIT_PRODUCER_ID")
 def test_producers_are_initialised_alike(compare: Comparison) -> None:
     def ask(transactional_id: str | None = None, timeout_ms: int = 0, **more: Any) -> Make:
         request = InitProducerIdRequest(

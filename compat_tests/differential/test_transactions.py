@@ -1,0 +1,693 @@
+"""Transactions of both versions: what each API answers in each state, and what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Assigned
+
+from compat_tests.differential.comparison import Comparison, Listed, Make, comparing, versions
+from compat_tests.differential.listed import SAYS_WHY, WHY_IT_IS_REFUSED
+from compat_tests.differential.requests import fetch as fetch_of
+from compat_tests.differential.requests import from_producer, produce, wanted
+from compat_tests.differential.sides import PATIENCE, Side, Sides, until
+from pyk.coordinator.internal_topics import TRANSACTION_TOPIC, partition_for
+from pyk.coordinator.transaction_coordinator import RECORD_TYPES
+from pyk.errors import ErrorCode
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pyk.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pyk.wire.messages.delete_groups import DeleteGroupsRequest
+from pyk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pyk.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pyk.wire.messages.describe_transactions import DescribeTransactionsRequest
+from pyk.wire.messages.end_txn import EndTxnRequest
+from pyk.wire.messages.init_producer_id import InitProducerIdRequest
+from pyk.wire.messages.list_transactions import ListTransactionsRequest
+from pyk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pyk.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from pyk.wire.messages.produce import ProduceRequest
+from pyk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pyk.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from pyk.wire.prefixed import decode_key, decode_value
+
+INIT, ADD, END = ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+ADD_OFFSETS, COMMIT_OFFSETS = ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.TXN_OFFSET_COMMIT
+PRODUCE, FETCH, FETCH_OFFSETS = ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_FETCH
+DESCRIBE, LIST = ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS
+PRODUCERS, MARKERS = ApiKey.DESCRIBE_PRODUCERS, ApiKey.WRITE_TXN_MARKERS
+TOPIC, GROUP = "transacted", "transacted"
+V1_ADD, V2_ADD, V1_END, V2_END = 3, 5, 4, 5
+NOBODYS: Final = 2**40
+"""A producer id that was never given out."""
+TIMES = ("transaction_start_time_ms", "last_timestamp")
+BUSY = (
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topics(sides: Sides) -> None:
+    sides.create(TOPIC, partitions=40)
+
+
+def init(
+    name: str,
+    epoch: int | None = None,
+    timeout_ms: int = 60_000,
+    producer_id: int | None = None,
+) -> Make:
+    """As somebody new, or as somebody who has an epoch."""
+
+    def make(version: int, side: Side) -> InitProducerIdRequest:
+        known: dict[str, Any] = {}
+        if epoch is not None:
+            given = side.noted.get(name, NOBODYS) if producer_id is None else producer_id
+            known = {"producer_id": given, "producer_epoch": epoch}
+        return InitProducerIdRequest(
+            transactional_id=name, transaction_timeout_ms=timeout_ms, **known
+        )
+
+    return make
+
+
+def add(
+    name: str, epoch: int, *partitions: int, topic: str = TOPIC, verify: bool = False, **more: Any
+) -> Make:
+    def make(version: int, side: Side) -> AddPartitionsToTxnRequest:
+        producer_id = more.get("producer_id", side.noted.get(name, NOBODYS))
+        topics = [AddPartitionsToTxnTopic(name=topic, partitions=list(partitions))]
+        if version < 4:
+            return AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=name,
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=topics,
+            )
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=name,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            verify_only=verify,
+            topics=topics,
+        )
+        return AddPartitionsToTxnRequest(transactions=[transaction])
+
+    return make
+
+
+def end(name: str, epoch: int, commit: bool, producer_id: int | None = None) -> Make:
+    def make(version: int, side: Side) -> EndTxnRequest:
+        return EndTxnRequest(
+            transactional_id=name,
+            producer_id=side.noted.get(name, NOBODYS) if producer_id is None else producer_id,
+            producer_epoch=epoch,
+            committed=commit,
+        )
+
+    return make
+
+
+def write(
+    name: str,
+    epoch: int,
+    sequence: int,
+    partition: int,
+    *,
+    transactional: bool = True,
+    producer_id: int | None = None,
+    transactional_id: str | None = "",
+) -> Make:
+    def make(version: int, side: Side) -> ProduceRequest:
+        given = side.noted.get(name, NOBODYS) if producer_id is None else producer_id
+        batch = from_producer(given, sequence, epoch, is_transactional=transactional)
+        request = produce(batch, topic=TOPIC, first=partition)(version, side)
+        return ProduceRequest(
+            transactional_id=name if transactional_id == "" else transactional_id,
+            acks=request.acks,
+            timeout_ms=request.timeout_ms,
+            topic_data=request.topic_data,
+        )
+
+    return make
+
+
+def describe(*names: str) -> Make:
+    return lambda version, side: DescribeTransactionsRequest(transactional_ids=list(names))
+
+
+def producers(*partitions: int, topic: str = TOPIC) -> Make:
+    topics = [TopicRequest(name=topic, partition_indexes=list(partitions))]
+    return lambda version, side: DescribeProducersRequest(topics=topics)
+
+
+def listed(**filters: Any) -> Make:
+    def make(version: int, side: Side) -> ListTransactionsRequest:
+        known = {"state_filters": [], "producer_id_filters": [], **filters}
+        if "producer_id_filters" in filters:
+            known["producer_id_filters"] = [
+                side.noted.get(each, NOBODYS) for each in filters["producer_id_filters"]
+            ]
+        return ListTransactionsRequest(**known)
+
+    return make
+
+
+def begin(sides: Sides, name: str, timeout_ms: int = 60_000) -> None:
+    """Have a producer id on both sides, with an epoch of 0 if it is the first time."""
+
+    def do(side: Side) -> None:
+        answers: list[Any] = []
+
+        def is_done() -> bool:
+            answers.append(side.ask(INIT, 4, init(name, timeout_ms=timeout_ms)(4, side)))
+            return answers[-1].error_code not in BUSY
+
+        until(is_done)
+        assert answers[-1].error_code == 0, answers[-1]
+        side.noted[name] = answers[-1].producer_id
+
+    sides.each(do)
+
+
+def settle(sides: Sides, name: str) -> None:
+    """Wait until all partitions know how the transaction has ended."""
+
+    def is_settled(side: Side) -> bool:
+        [found] = side.ask(DESCRIBE, 0, describe(name)(0, side)).transaction_states
+        return bool(found.transaction_state.startswith("Complete"))
+
+    sides.each(lambda side: until(lambda: is_settled(side)))
+
+
+class Scene:
+    """One transactional id, asked about after each step."""
+
+    def __init__(self, compare: Comparison, name: str, partition: int) -> None:
+        self.compare, self.name, self.partition = compare, name, partition
+        begin(compare.sides, name)
+
+    def step(self, key: ApiKey, version: int, case: str, make: Make) -> None:
+        self.compare.ask(key, version, f"{self.name}: {case}", make)
+
+    def look(self, case: str) -> None:
+        self.step(DESCRIBE, 0, case, describe(self.name))
+        self.step(PRODUCERS, 0, case, producers(self.partition))
+
+    def settle(self, case: str) -> None:
+        settle(self.compare.sides, self.name)
+        self.look(case)
+
+
+TRANSACTED = {SAYS_WHY: WHY_IT_IS_REFUSED}
+COMPARED: Final[dict[str, Any]] = {
+    "unordered": ("topics", "partitions", "results_by_partition", "results_by_transaction")
+}
+
+
+@pytest.fixture(autouse=True)
+def _times_are_not_compared(sides: Sides) -> None:
+    for side in sides:
+        side.own |= set(TIMES)
+
+
+@comparing("transactions v1", TRANSACTED, **COMPARED)
+def test_a_transaction_of_the_first_version_goes_the_same_way(compare: Comparison) -> None:
+    for version in range(V1_END + 1):
+        for number, commit in enumerate((True, False)):
+            partition = version * 2 + number
+            scene = Scene(compare, f"v1-{version}-{commit}", partition)
+            name, adding = scene.name, min(version, V1_ADD)
+            scene.step(END, version, "nothing", end(name, 0, commit))
+            scene.step(ADD, adding, "one", add(name, 0, partition))
+            scene.step(ADD, adding, "again", add(name, 0, partition))
+            scene.step(PRODUCE, 9, "one", write(name, 0, 0, partition))
+            scene.step(PRODUCE, 11, "another", write(name, 0, 1, partition))
+            scene.step(PRODUCE, 11, "not added", write(name, 0, 0, partition + 1))
+            scene.step(PRODUCE, 9, "not added", write(name, 0, 0, partition + 1))
+            scene.step(PRODUCE, 9, "outside", write(name, 0, 2, partition, transactional=False))
+            scene.look("ongoing")
+            scene.step(END, version, "behind", end(name, -1, commit))
+            scene.step(END, version, "ahead", end(name, 1, commit))
+            scene.step(END, version, "of nobody", end(name, 0, commit, NOBODYS))
+            scene.step(END, version, "end", end(name, 0, commit))
+            scene.settle("ended")
+            scene.step(END, version, "again", end(name, 0, commit))
+            scene.step(END, version, "otherwise", end(name, 0, not commit))
+            scene.step(PRODUCE, 11, "late", write(name, 0, 2, partition))
+            scene.step(PRODUCE, 9, "late", write(name, 0, 2, partition))
+            scene.step(ADD, adding, "the next", add(name, 0, partition))
+            scene.step(PRODUCE, 9, "the next", write(name, 0, 2, partition))
+            scene.step(PRODUCE, 9, "what was there", write(name, 0, 1, partition))
+            scene.step(INIT, 4, "a new producer", init(name))
+            scene.settle("fenced")
+            scene.step(END, version, "fenced", end(name, 0, commit))
+            scene.step(ADD, adding, "fenced", add(name, 0, partition))
+            scene.step(PRODUCE, 9, "fenced", write(name, 0, 3, partition))
+
+
+@comparing("transactions v2", TRANSACTED, **COMPARED)
+def test_a_transaction_of_the_second_version_goes_the_same_way(compare: Comparison) -> None:
+    for number, commit in enumerate((True, False)):
+        for version in (12, 13):
+            partition = 12 + version * 2 - 24 + number
+            scene = Scene(compare, f"v2-{version}-{commit}", partition)
+            name = scene.name
+            scene.step(END, V2_END, "commit of nothing", end(name, 0, True))
+            scene.step(PRODUCE, version, "ahead", write(name, 1, 0, partition))
+            scene.step(PRODUCE, version, "not from 0", write(name, 0, 4, partition))
+            scene.step(PRODUCE, version, "one", write(name, 0, 0, partition))
+            scene.step(PRODUCE, version, "again", write(name, 0, 0, partition))
+            scene.step(PRODUCE, version, "another", write(name, 0, 1, partition))
+            scene.step(PRODUCE, version, "of nobody", write(name, 0, 0, 30, producer_id=NOBODYS))
+            scene.step(
+                PRODUCE, version, "no id", write(name, 0, 2, partition, transactional_id=None)
+            )
+            scene.look("ongoing")
+            scene.step(END, V2_END, "behind", end(name, -1, commit))
+            scene.step(END, V2_END, "ahead", end(name, 1, commit))
+            scene.step(END, V2_END, "of nobody", end(name, 0, commit, NOBODYS))
+            scene.step(END, V2_END, "end", end(name, 0, commit))
+            scene.settle("ended")
+            scene.step(END, V2_END, "again", end(name, 0, commit))
+            scene.step(END, V2_END, "otherwise", end(name, 0, not commit))
+            scene.step(END, V2_END, "commit of nothing again", end(name, 1, True))
+            scene.step(PRODUCE, version, "late", write(name, 0, 2, partition))
+            scene.step(PRODUCE, version, "what was there", write(name, 0, 1, partition))
+            scene.step(PRODUCE, version, "the next", write(name, 1, 0, partition))
+            scene.step(END, V2_END, "late end", end(name, 0, commit))
+            scene.step(END, V2_END, "late end otherwise", end(name, 0, not commit))
+            scene.look("the next")
+            scene.step(END, V2_END, "abort", end(name, 1, False))
+            scene.settle("aborted")
+            scene.step(END, V2_END, "abort of nothing", end(name, 2, False))
+            scene.settle("aborted nothing")
+            scene.step(END, V2_END, "that again", end(name, 2, False))
+            scene.step(INIT, 4, "with the epoch before", init(name, 2))
+            scene.step(INIT, 4, "with the epoch", init(name, 3))
+            scene.step(INIT, 4, "that again", init(name, 3))
+            scene.step(INIT, 4, "with an old one", init(name, 1))
+            scene.look("initialised")
+    compare.ask(FETCH, 12, "committed", fetch_of(wanted(12), topic=TOPIC, isolation_level=1))
+
+
+IN_TURN = {
+    "an end of the other version": Listed(
+        "v2 again",
+        "",
+        "Kafka takes the epoch before for a request that is sent again, whoever has ended what.",
+    )
+}
+
+
+@comparing("both versions in turn", IN_TURN, **COMPARED)
+def test_clients_of_both_versions_take_turns_alike(compare: Comparison) -> None:
+    scene = Scene(compare, "turns", 20)
+    name = scene.name
+    scene.step(ADD, V1_ADD, "v1", add(name, 0, 20))
+    scene.step(END, V2_END, "v2", end(name, 0, True))
+    scene.settle("v2 after v1")
+    scene.step(ADD, V2_ADD, "v2", add(name, 1, 20))
+    scene.step(END, V1_END, "v1", end(name, 1, True))
+    scene.settle("v1 after v2")
+    scene.step(END, V2_END, "v2 again", end(name, 0, True))
+    scene.step(END, V1_END, "v1 again", end(name, 1, True))
+    compare.judge("the log", *compare.sides.each(lambda side: stored(side, name)))
+
+
+ZOMBIE = "a zombie's InitProducerId"
+INITIALISED_DIFFERENTLY = {
+    ZOMBIE: Listed(
+        "an old epoch, ongoing",
+        r"\.error_code: kafka 51, pyk (90|47)$",
+        "Kafka aborts the transaction of the producer that has replaced the one who asks.",
+    )
+}
+
+
+@comparing("transactional producers", INITIALISED_DIFFERENTLY, **COMPARED)
+def test_producers_are_fenced_alike(compare: Comparison) -> None:
+    for version in versions(INIT):
+        name, partition = f"fenced-{version}", 29 if version >= 3 else 21
+        scene = Scene(compare, name, partition)
+        scene.step(INIT, version, "again", init(name))
+        scene.step(ADD, V1_ADD, "one", add(name, 1, partition))
+        if version >= 3:
+            scene.step(INIT, version, "an old epoch, ongoing", init(name, 0))
+            continue
+        scene.step(INIT, version, "ongoing", init(name))
+        scene.settle("fenced")
+    for version in (3, 4, 5):
+        name = f"epochs-{version}"
+        scene = Scene(compare, name, 21)
+        scene.step(INIT, version, "its epoch", init(name, 0))
+        scene.step(INIT, version, "again", init(name, 0))
+        scene.step(INIT, version, "an epoch to come", init(name, 7))
+        scene.step(INIT, version, "of nobody", init(name, 1, producer_id=NOBODYS))
+        scene.step(INIT, version, "nobody before", init(f"{name}-new", 4, producer_id=NOBODYS))
+        scene.step(ADD, V2_ADD, "one", add(name, 1, 21))
+        scene.step(INIT, version, "ongoing", init(name, 1))
+        scene.settle("fenced")
+        scene.step(INIT, version, "what was fenced", init(name, 1))
+        scene.step(INIT, version, "what is there", init(name, 2))
+        scene.look("at last")
+    compare.add(INIT, "without a name", init(""))
+    for timeout_ms in (-1, 0, 900_001):
+        compare.add(INIT, f"within {timeout_ms} ms", init("timeouts", timeout_ms=timeout_ms))
+
+
+@comparing("transactions that take too long", **COMPARED)
+def test_transactions_time_out_alike(compare: Comparison) -> None:
+    scenes = []
+    for version in (V1_ADD, V2_ADD):
+        name = f"slow-{version}"
+        scenes.append((Scene(compare, name, 22), version))
+        begin(compare.sides, name, timeout_ms=10)
+        compare.ask(ADD, version, "slow", add(name, 1, 22))
+    for scene, version in scenes:
+        name = scene.name
+        scene.settle("timed out")
+        scene.step(ADD, version, "after that", add(name, 1, 22))
+        scene.step(END, V1_END, "commit", end(name, 1, True))
+        scene.step(END, V1_END, "abort", end(name, 1, False))
+        scene.step(END, V2_END, "commit", end(name, 1, True))
+        scene.step(END, V2_END, "abort", end(name, 1, False))
+        scene.step(INIT, 4, "to go on", init(name, 1))
+        scene.look("going on")
+
+
+@comparing("ADD_PARTITIONS_TO_TXN", **COMPARED)
+def test_partitions_are_added_alike(compare: Comparison) -> None:
+    begin(compare.sides, "adding")
+    for case, make in {
+        "to no transactional id": add("", 0, 0),
+        "to an id that nobody has": add("nobody", 0, 0),
+        "of another producer": add("adding", 0, 0, producer_id=NOBODYS),
+        "behind": add("adding", -1, 0),
+        "ahead": add("adding", 5, 0),
+        "that are not there": add("adding", 0, 0, 40),
+        "of no topic": add("adding", 0, 0, topic="nobody"),
+        "none": add("adding", 0),
+    }.items():
+        compare.add(ADD, case, make)
+        compare.add(ADD, f"{case}, verify", _verifying(make), since=4)
+    compare.add(ADD, "some", add("adding", 0, 23, 24))
+    compare.add(ADD, "some, verify", add("adding", 0, 23, 25, verify=True), since=4)
+    compare.ask(DESCRIBE, 0, "what was added", describe("adding"))
+
+
+def _verifying(make: Make) -> Make:
+    def verifying(version: int, side: Side) -> AddPartitionsToTxnRequest:
+        request = make(version, side)
+        [only] = request.transactions
+        verifying = AddPartitionsToTxnTransaction(
+            transactional_id=only.transactional_id,
+            producer_id=only.producer_id,
+            producer_epoch=only.producer_epoch,
+            verify_only=True,
+            topics=only.topics,
+        )
+        return AddPartitionsToTxnRequest(transactions=[verifying])
+
+    return verifying
+
+
+def add_offsets(name: str, epoch: int, group_id: str = GROUP) -> Make:
+    return lambda version, side: AddOffsetsToTxnRequest(
+        transactional_id=name,
+        producer_id=side.noted.get(name, NOBODYS),
+        producer_epoch=epoch,
+        group_id=group_id,
+    )
+
+
+def commit_offsets(
+    name: str,
+    epoch: int,
+    offset: int,
+    group_id: str = GROUP,
+    topic: str = TOPIC,
+    partition: int = 0,
+    metadata: str | None = "noted",
+    **more: Any,
+) -> Make:
+    def make(version: int, side: Side) -> TxnOffsetCommitRequest:
+        committed = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=offset, committed_metadata=metadata
+        )
+        return TxnOffsetCommitRequest(
+            transactional_id=name,
+            group_id=group_id,
+            producer_id=side.noted.get(name, NOBODYS),
+            producer_epoch=epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[committed])],
+            **(more if version >= 3 else {}),
+        )
+
+    return make
+
+
+def fetch_offsets(group_id: str, *, stable: bool, every: bool = False) -> Make:
+    def make(version: int, side: Side) -> OffsetFetchRequest:
+        required: dict[str, Any] = {"require_stable": stable} if version >= 7 else {}
+        if version < 8:
+            topics = [OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0, 1])]
+            return OffsetFetchRequest(
+                group_id=group_id, topics=None if every else topics, **required
+            )
+        named = {"topic_id": side.id_of(TOPIC)} if version >= 10 else {"name": TOPIC}
+        many = [OffsetFetchRequestTopics(partition_indexes=[0, 1], **named)]
+        group = OffsetFetchRequestGroup(group_id=group_id, topics=None if every else many)
+        return OffsetFetchRequest(groups=[group], **required)
+
+    return make
+
+
+def look_at_offsets(compare: Comparison, case: str, group_id: str) -> None:
+    for stable in (False, True):
+        for every in (False, True):
+            asked = fetch_offsets(group_id, stable=stable, every=every)
+            compare.add(FETCH_OFFSETS, f"{case}, {stable}, {every}", asked, since=2)
+
+
+@comparing("offsets in transactions", **COMPARED)
+def test_offsets_in_transactions_are_alike(compare: Comparison) -> None:
+    sides = compare.sides
+    for version in versions(COMMIT_OFFSETS):
+        name, group_id = f"offsets-{version}", f"transacted-{version}"
+        begin(sides, name)
+        compare.ask(COMMIT_OFFSETS, version, "not added", commit_offsets(name, 0, 3, group_id))
+        if version < 5:
+            adding = min(version, 4)
+            compare.ask(ADD_OFFSETS, adding, "add", add_offsets(name, 0, group_id))
+            compare.ask(COMMIT_OFFSETS, version, "one", commit_offsets(name, 0, 3, group_id))
+        look_at_offsets(compare, f"pending {version}", group_id)
+        for case, make in {
+            "another": commit_offsets(name, 0, 4, group_id, partition=1, metadata=None),
+            "behind": commit_offsets(name, -1, 4, group_id),
+            "ahead": commit_offsets(name, 4, 4, group_id),
+            "of no topic": commit_offsets(name, 0, 4, group_id, topic="nobody"),
+            "of no partition": commit_offsets(name, 0, 4, group_id, partition=99),
+            "without a group": commit_offsets(name, 0, 4, ""),
+            "noted at length": commit_offsets(name, 0, 4, group_id, metadata="x" * 5000),
+            "of a generation": commit_offsets(name, 0, 4, group_id, generation_id=1),
+            "of a member": commit_offsets(name, 0, 4, group_id, member_id="m"),
+            "of both": commit_offsets(name, 0, 4, group_id, member_id="m", generation_id=1),
+            "of an instance": commit_offsets(name, 0, 4, group_id, group_instance_id="i"),
+        }.items():
+            compare.ask(COMMIT_OFFSETS, version, case, make)
+        compare.ask(END, 4 if version < 5 else 5, "commit", end(name, 0, True))
+        settle(sides, name)
+        look_at_offsets(compare, f"committed {version}", group_id)
+
+
+@comparing("pending offsets that are deleted", **COMPARED)
+def test_pending_offsets_are_deleted_alike(compare: Comparison) -> None:
+    sides = compare.sides
+    deleted = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name=TOPIC, partitions=deleted)]
+    for outcome in (True, False):
+        for case, key, make in (
+            (
+                "offset",
+                ApiKey.OFFSET_DELETE,
+                lambda v, side: OffsetDeleteRequest(group_id="deleted-offset", topics=topics),
+            ),
+            (
+                "group",
+                ApiKey.DELETE_GROUPS,
+                lambda v, side: DeleteGroupsRequest(groups_names=["deleted-group"]),
+            ),
+        ):
+            name, group_id = f"deleting-{case}-{outcome}", f"deleted-{case}"
+            begin(sides, name)
+            compare.ask(COMMIT_OFFSETS, 5, case, commit_offsets(name, 0, 7, group_id))
+            compare.ask(key, 0, f"pending {case}", make)
+            look_at_offsets(compare, f"deleted {case}", group_id)
+            compare.ask(COMMIT_OFFSETS, 5, f"{case} again", commit_offsets(name, 0, 8, group_id))
+            compare.ask(END, 5, case, end(name, 0, outcome))
+            settle(sides, name)
+            look_at_offsets(compare, f"{case}, {outcome}", group_id)
+
+
+@comparing("ADD_OFFSETS_TO_TXN", **COMPARED)
+def test_offsets_are_added_alike(compare: Comparison) -> None:
+    begin(compare.sides, "with-offsets")
+    for case, make in {
+        "one": add_offsets("with-offsets", 0),
+        "without a group": add_offsets("with-offsets", 0, ""),
+        "behind": add_offsets("with-offsets", -1),
+        "ahead": add_offsets("with-offsets", 3),
+        "of nobody": add_offsets("nobody", 0),
+        "without an id": add_offsets("", 0),
+    }.items():
+        compare.add(ADD_OFFSETS, case, make)
+    compare.ask(DESCRIBE, 0, "what was added", describe("with-offsets"))
+
+
+def markers(
+    name: str, epoch: int, commit: bool, *partitions: int, topic: str = TOPIC, **more: int
+) -> Make:
+    def make(version: int, side: Side) -> WriteTxnMarkersRequest:
+        known = {"coordinator_epoch": 0, "transaction_version": 0, **more}
+        if version < 2:
+            known["transaction_version"] = 0
+        marker = WritableTxnMarker(
+            producer_id=side.noted.get(name, NOBODYS),
+            producer_epoch=epoch,
+            transaction_result=commit,
+            topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=list(partitions))],
+            **known,
+        )
+        return WriteTxnMarkersRequest(markers=[marker])
+
+    return make
+
+
+@comparing("WRITE_TXN_MARKERS", **COMPARED)
+def test_markers_are_written_alike(compare: Comparison) -> None:
+    for version in versions(MARKERS):
+        partition = 26 + version
+        scene = Scene(compare, f"marked-{version}", partition)
+        name = scene.name
+        scene.step(PRODUCE, 12, "one", write(name, 0, 0, partition))
+        for case, make in {
+            "of no topic": markers(name, 0, True, 0, topic="nobody"),
+            "of no partition": markers(name, 0, True, 99),
+            "of the same epoch in v2": markers(name, 0, True, partition, transaction_version=2),
+            "abort": markers(name, 0, False, partition),
+            "again": markers(name, 0, False, partition),
+            "of an old coordinator": markers(name, 0, True, partition, coordinator_epoch=-1),
+            "of a new epoch": markers(name, 3, True, partition, transaction_version=2),
+            "of an old epoch": markers(name, 2, True, partition),
+            "of somebody else": markers("nobody", 3, True, partition),
+            "of offsets": markers(name, 0, True, 3, topic="__consumer_offsets"),
+        }.items():
+            scene.step(MARKERS, version, case, make)
+        scene.look("marked")
+    compare.add(MARKERS, "none", lambda version, side: WriteTxnMarkersRequest(markers=[]))
+
+
+@comparing("looking after transactions", **COMPARED)
+def test_transactions_are_described_and_listed_alike(compare: Comparison) -> None:
+    begin(compare.sides, "looked-at")
+    compare.add(DESCRIBE, "some", describe("looked-at", "nobody", ""))
+    compare.add(DESCRIBE, "none", describe())
+    compare.ask(ADD, V1_ADD, "ongoing", add("looked-at", 0, 35, 36))
+    compare.add(DESCRIBE, "ongoing", describe("looked-at"))
+    states = ["Empty", "Ongoing", "PrepareCommit", "CompleteAbort", "Dead", "empty", "Odd", ""]
+    for state in states:
+        mine = listed(state_filters=[state], producer_id_filters=["looked-at"])
+        compare.add(LIST, f"in state {state!r}", mine)
+    compare.add(LIST, "of nobody", listed(producer_id_filters=["nobody"]))
+    for pattern in ("looked.*", "look", "", "[", "nobody|looked-at", r"looked\-at"):
+        mine = listed(producer_id_filters=["looked-at"], transactional_id_pattern=pattern)
+        compare.add(LIST, f"like {pattern!r}", mine, since=2)
+    for duration in (-1, 0, 10**12):
+        mine = listed(producer_id_filters=["looked-at"], duration_filter=duration)
+        compare.add(LIST, f"for {duration}", mine, since=1)
+    compare.add(PRODUCERS, "of no partition", producers(99, -1))
+    compare.add(PRODUCERS, "of no topic", producers(0, topic="nobody"))
+    compare.add(PRODUCERS, "of none", producers())
+
+
+def stored(side: Side, name: str) -> list[tuple[Any, ...]]:
+    """What the topic of transactions holds of an id: values and their versions."""
+    consumer = Consumer({"bootstrap.servers": side.address, "group.id": "reader"})
+    partition = Assigned(TRANSACTION_TOPIC, partition_for(name, 50), 0)
+    _, last = consumer.get_watermark_offsets(partition, timeout=PATIENCE)
+    consumer.assign([partition])
+    found, position = [], 0
+    while position < last:
+        message: Any = consumer.poll(PATIENCE)
+        assert message is not None
+        assert message.error() is None
+        position = message.offset() + 1
+        key: Any = decode_key(RECORD_TYPES.keys, message.key())
+        if key.transactional_id == name:
+            data = message.value()
+            value = side.plain(decode_value(RECORD_TYPES.values[type(key)], data))
+            found.append((int.from_bytes(data[:2], "big"), _without_times(value)))
+    consumer.close()
+    return found
+
+
+def _without_times(value: dict[str, Any]) -> dict[str, Any]:
+    return {n: "a time" if "timestamp" in n and v > 0 else v for n, v in value.items()}
+
+
+@comparing("the records of transactions", **COMPARED)
+def test_the_same_is_written(compare: Comparison, sides: Sides) -> None:
+    name = "written"
+    begin(sides, name)
+    steps: list[tuple[ApiKey, int, Callable[[int], Make]]] = [
+        (ADD, V1_ADD, lambda epoch: add(name, epoch, 37)),
+        (END, V1_END, lambda epoch: end(name, epoch, True)),
+        (ADD, V2_ADD, lambda epoch: add(name, epoch, 37)),
+        (END, V2_END, lambda epoch: end(name, epoch, False)),
+    ]
+    epoch = 0
+    for key, version, make in steps:
+        compare.ask(key, version, "a step", make(epoch))
+        if key is END:
+            settle(sides, name)
+    compare.ask(END, V2_END, "nothing", end(name, 1, False))
+    settle(sides, name)
+    begin(sides, name)
+    compare.judge("the log", *sides.each(lambda side: stored(side, name)))
+    resource = DescribeConfigsResource(
+        resource_type=2, resource_name=TRANSACTION_TOPIC, configuration_keys=None
+    )
+
+    def configured(side: Side) -> dict[str, str]:
+        request = DescribeConfigsRequest(resources=[resource])
+        [found] = side.ask(ApiKey.DESCRIBE_CONFIGS, 4, request).results
+        return {each.name: each.value for each in found.configs if each.config_source == 1}
+
+    compare.judge("the topic", *sides.each(configured))
