@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum, auto
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -55,15 +55,25 @@ def caller_of(transactional_id: str, producer_id: int, producer_epoch: int) -> C
 
 
 def join(
-    writer: Writer, partitions: Collection[TopicPartition], support: Support, broker: Context
+    writer: Writer,
+    needed: Callable[[], Collection[TopicPartition]],
+    support: Support,
+    broker: Context,
 ) -> Refusals | Awaitable[Refusals]:
     """Have the coordinator add the partitions to the transaction, or say that they are in it. What
-    it refuses, as clients who write hear it."""
+    it refuses, as clients who write hear it.
+
+    `needed` takes guards, and is called again if the last transaction has to end first: its marker
+    takes away those that were there before.
+    """
+    partitions = needed()
+    if not partitions:
+        return {}
     try:
         outcome = _asked(writer, partitions, support, broker)
     except KafkaError as refusal:
         if support is Support.ADDING and refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            return _join_later(writer, partitions, support, broker)
+            return _join_later(writer, needed, support, broker)
         return _all_refused(partitions, refusal)
     if isawaitable(outcome):
         return _joined_later(outcome, partitions, support)
@@ -86,12 +96,17 @@ def _asked(
 
 
 async def _join_later(
-    writer: Writer, partitions: Collection[TopicPartition], support: Support, broker: Context
+    writer: Writer,
+    needed: Callable[[], Collection[TopicPartition]],
+    support: Support,
+    broker: Context,
 ) -> Refusals:
-    refusal = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     with trio.move_on_after(PATIENCE):
         while True:
             await broker.transactions.wait_for_completion()
+            partitions = needed()
+            if not partitions:
+                return {}
             try:
                 outcome = _asked(writer, partitions, support, broker)
                 missing = await outcome if isawaitable(outcome) else outcome
@@ -100,7 +115,7 @@ async def _join_later(
                     return _all_refused(partitions, refused)
             else:
                 return _refusals(missing, support)
-    return _all_refused(partitions, refusal)
+    return _all_refused(needed(), KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
 
 
 async def _joined_later(

@@ -7,6 +7,7 @@ long as the partition's guard is, so that no write comes after the end of its tr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Final, TypeAlias
 
@@ -70,30 +71,43 @@ def join_transaction(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer id"
         )
     guards: dict[TopicPartition, Guard | None] = {}
-    for data, number, _ in found:
-        try:
-            led = broker.replicas.leader_of(find_topic(data, call, broker), number)
-        except KafkaError:
-            # Which is said when it comes to writing.
-            continue
-        guards[led.partition] = led.log.producers.guard_for(*producer)
-    unverified = [partition for partition, guard in guards.items() if guard is not None]
-    if not unverified:
-        return dict(guards)
+    leaders = _leaders(found, call, broker, find_topic)
+
+    def needed() -> list[TopicPartition]:
+        for led in leaders:
+            guards[led.partition] = led.log.producers.guard_for(*producer)
+        return [partition for partition, guard in guards.items() if guard is not None]
+
     support = Support.OLD_ERRORS
     if knows_of_aborting(call):
         support = Support.ADDING if joins_transactions(call) else Support.ABORTABLE_ERRORS
-    refusals = join(Writer(transactional_id, *producer), unverified, support, broker)
 
     def together(refusals: Refusals) -> Joined:
-        for partition in refusals:
-            broker.leader_of(*partition).log.producers.drop_guard(producer[0])
+        for led in leaders:
+            if led.partition in refusals:
+                led.log.producers.drop_guard(producer[0])
         refused = {p: _as_producers_hear_it(r, support) for p, r in refusals.items()}
         return {**guards, **refused}
 
+    refusals = join(Writer(transactional_id, *producer), needed, support, broker)
     if isawaitable(refusals):
         return _joined_later(refusals, together)
     return together(refusals)
+
+
+def _leaders(
+    found: list[tuple[TopicProduceData, int, tuple[int, int]]],
+    call: Call,
+    broker: Context,
+    find_topic: Callable[[TopicProduceData, Call, Context], Topic],
+) -> list[Partition]:
+    leaders = []
+    for data, number, _ in found:
+        # Where there is none, that is said when it comes to writing.
+        with suppress(KafkaError):
+            topic = find_topic(data, call, broker)
+            leaders.append(broker.replicas.leader_of(topic, number))
+    return leaders
 
 
 async def _joined_later(

@@ -5,7 +5,7 @@ Since v5 the offsets join the transaction here. Before that AddOffsetsToTxn has 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -91,39 +91,33 @@ def _commit(
     is_verified = broker.settings.config.transaction_partition_verification_enable
     if support is not Support.ADDING and not is_verified:
         return _committed(wanted, call, shard, UNGUARDED)
-    guard = shard.journal.guard_for(wanted.producer_id, wanted.producer_epoch)
-    if guard is None:
-        return _committed(wanted, call, shard, None)
     count = len(broker.image.topics[GROUP_TOPIC].partitions)
     partition = TopicPartition(GROUP_TOPIC, partition_for(wanted.group_id, count))
     writer = Writer(wanted.transactional_id, wanted.producer_id, wanted.producer_epoch)
-    refusals = join(writer, [partition], support, broker)
-    if isawaitable(refusals):
-        return _commit_later(refusals, wanted, call, shard, guard)
-    return _commit_if(refusals, wanted, call, shard, guard)
+    guards: dict[TopicPartition, Guard | None] = {}
 
+    def needed() -> list[TopicPartition]:
+        guard = shard.journal.guard_for(wanted.producer_id, wanted.producer_epoch)
+        guards[partition] = guard
+        return [] if guard is None else [partition]
 
-def _commit_if(
-    refusals: Refusals,
-    wanted: TxnOffsetCommitRequest,
-    call: Call,
-    shard: Shard[Groups],
-    guard: Guard,
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    for refusal in refusals.values():
-        shard.journal.drop_guard(wanted.producer_id)
-        raise refusal
-    return _committed(wanted, call, shard, guard)
+    def commit(
+        refusals: Refusals,
+    ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+        if partition in refusals:
+            shard.journal.drop_guard(wanted.producer_id)
+            raise refusals[partition]
+        return _committed(wanted, call, shard, guards[partition])
+
+    refusals = join(writer, needed, support, broker)
+    return _commit_later(refusals, commit) if isawaitable(refusals) else commit(refusals)
 
 
 async def _commit_later(
     refusals: Awaitable[Refusals],
-    wanted: TxnOffsetCommitRequest,
-    call: Call,
-    shard: Shard[Groups],
-    guard: Guard,
+    commit: Callable[[Refusals], TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]],
 ) -> TxnOffsetCommitResponse:
-    outcome = _commit_if(await refusals, wanted, call, shard, guard)
+    outcome = commit(await refusals)
     return await outcome if isawaitable(outcome) else outcome
 
 
