@@ -15,7 +15,7 @@ from pyk.config.group import GroupConfig
 from pyk.coordinator.group import Caller, Surroundings
 from pyk.coordinator.group_coordinator import RECORD_TYPES
 from pyk.coordinator.groups import Groups
-from pyk.coordinator.machine import Decision, Record, Ticket
+from pyk.coordinator.machine import Decision, Record, Ticket, TransactionEnd
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.types import Uuid
@@ -30,7 +30,12 @@ from pyk.wire.messages.offset_delete import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from pyk.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from pyk.wire.prefixed import decode_key, decode_value, encode_key, encode_value
 
 GROUP, TOPIC = "orders", "events"
@@ -38,6 +43,7 @@ TICKET = Ticket(1)
 MINUTE = 60.0
 DAY = 24 * 60 * MINUTE
 MIDNIGHT_MS = 1_700_000_000_000
+ANN, BOB = 1001, 1002
 
 
 class Coordinator:
@@ -46,7 +52,8 @@ class Coordinator:
     def __init__(self, **config: int) -> None:
         self.config = BrokerConfig(**config)
         self.image = ClusterImage()
-        self.log: list[tuple[bytes, bytes | None]] = []
+        self.log: list[tuple[bytes, bytes | None, int | None] | TransactionEnd] = []
+        """Keys, values, and whose transaction they belong to."""
         self.now = 1000.0
         self.restart()
 
@@ -59,11 +66,15 @@ class Coordinator:
             image=self.image,
         )
         self.groups = Groups(surroundings)
-        for key_data, data in self.log:
+        for entry in self.log:
+            if isinstance(entry, TransactionEnd):
+                self.groups.apply(Record(entry, None))
+                continue
+            key_data, data, producer_id = entry
             key = decode_key(RECORD_TYPES.keys, key_data)
             declared = RECORD_TYPES.values[type(key)]
             value = None if data is None else decode_value(declared, data)
-            self.groups.apply(Record(key, value))
+            self.groups.apply(Record(key, value, producer_id=producer_id))
         self.groups.on_loaded(self.now)
 
     def commit(
@@ -132,11 +143,48 @@ class Coordinator:
         return reply.response
 
     def _perform(self, decision: Decision) -> None:
+        producer_id = None if decision.transaction is None else decision.transaction.producer_id
         for key, value, version, _ in decision.records:
             data = None if value is None else encode_value(value, version)
-            self.log.append((encode_key(key), data))
+            self.log.append((encode_key(key), data, producer_id))
         for record in decision.records:
-            self.groups.apply(record)
+            self.groups.apply(record._replace(producer_id=producer_id))
+
+    def commit_in_transaction(
+        self, offset: int, producer_id: int = ANN, group_id: str = GROUP, **more: Any
+    ) -> Any:
+        """Of partition 0."""
+        partition = TxnOffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id="copy",
+            group_id=group_id,
+            producer_id=producer_id,
+            producer_epoch=0,
+            topics=[TxnOffsetCommitRequestTopic(name=TOPIC, partitions=[partition])],
+            **more,
+        )
+        caller = Caller(5, "client", "/127.0.0.1")
+        return self._ask(
+            lambda: self.groups.commit_in_transaction(request, caller, None, TICKET, self.now)
+        )
+
+    def end(self, producer_id: int = ANN, *, commit: bool) -> None:
+        self.log.append(TransactionEnd(producer_id, commit))
+        self.groups.apply(Record(self.log[-1], None))
+
+    def stable(self, group_id: str = GROUP) -> int | None:
+        """The offset of partition 0, or None while it is unstable."""
+        topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
+        request = OffsetFetchRequestGroup(group_id=group_id, topics=[topic])
+        response = self._ask(
+            lambda: self.groups.fetch(request, TICKET, self.now, require_stable=True)
+        )
+        [found] = response.topics[0].partitions
+        if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+            return None
+        return int(found.committed_offset)
 
 
 @pytest.fixture
@@ -248,6 +296,109 @@ def test_offsets_of_a_topic_made_anew_go(it: Coordinator) -> None:
 
 GROUPS = st.sampled_from(["a", "b"])
 PARTITIONS = st.integers(0, 2)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+def test_what_is_committed_in_a_transaction_counts_with_it(
+    commit: bool, is_restarted: bool
+) -> None:
+    it = Coordinator()
+    it.commit({0: 3})
+    it.commit_in_transaction(5)
+    if is_restarted:
+        it.restart()
+    assert it.stable() is None
+    assert it.committed() == {(TOPIC, 0): 3}
+    it.end(commit=commit)
+    assert it.stable() == (5 if commit else 3)
+    it.restart()
+    assert it.stable() == (5 if commit else 3)
+
+
+def test_the_last_commit_of_a_transaction_counts() -> None:
+    it = Coordinator()
+    it.commit_in_transaction(5)
+    it.commit_in_transaction(6)
+    it.end(commit=True)
+    assert it.stable() == 6
+
+
+def test_the_later_commit_counts_whichever_transaction_ends_first() -> None:
+    for order in ((ANN, BOB), (BOB, ANN)):
+        it = Coordinator()
+        it.commit_in_transaction(5, ANN)
+        it.commit_in_transaction(7, BOB)
+        for producer_id in order:
+            assert it.stable() is None
+            it.end(producer_id, commit=True)
+        assert it.stable() == 7
+        it.restart()
+        assert it.stable() == 7
+
+
+def test_a_commit_outside_of_a_transaction_counts_over_one_before_it() -> None:
+    it = Coordinator()
+    it.commit_in_transaction(5)
+    it.commit({0: 3})
+    assert it.stable() is None
+    it.end(commit=True)
+    assert it.stable() == 3
+
+
+def test_a_commit_in_a_transaction_makes_a_group_that_stays_if_it_is_aborted() -> None:
+    it = Coordinator()
+    it.commit_in_transaction(5)
+    assert it.listed == [GROUP]
+    it.end(commit=False)
+    assert it.listed == [GROUP]
+    it.pass_time(8 * 24 * 3600)
+    assert it.listed == []
+
+
+def test_a_group_with_pending_offsets_is_not_forgotten() -> None:
+    it = Coordinator()
+    it.commit({0: 3})
+    it.commit_in_transaction(5)
+    it.pass_time(8 * 24 * 3600)
+    assert it.listed == [GROUP]
+    assert it.committed() == {(TOPIC, 0): 3}
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("whole_group", [True, False])
+def test_what_is_deleted_while_it_is_pending_stays_deleted(whole_group: bool, commit: bool) -> None:
+    it = Coordinator()
+    it.commit_in_transaction(5)
+    if whole_group:
+        it.delete()
+    else:
+        it.delete_offsets(0)
+    assert it.stable() == -1
+    it.end(commit=commit)
+    assert it.stable() == -1
+    it.restart()
+    assert it.stable() == -1
+
+
+def test_pending_offsets_of_a_deleted_topic_go() -> None:
+    it = Coordinator()
+    it.see(**{TOPIC: b"the topic's uuid"})
+    it.commit_in_transaction(5)
+    it.see()
+    it.end(commit=True)
+    assert it.stable() == -1
+
+
+def test_members_of_generations_that_are_not_there_commit_nothing_in_transactions() -> None:
+    it = Coordinator()
+    with pytest.raises(KafkaError) as refusal:
+        it.commit_in_transaction(5, generation_id=1)
+    assert refusal.value.code is ErrorCode.ILLEGAL_GENERATION
+    it.commit({0: 3})
+    with pytest.raises(KafkaError) as refusal:
+        it.commit_in_transaction(5, member_id="me", generation_id=1)
+    assert refusal.value.code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 class AnyHistory(RuleBasedStateMachine):

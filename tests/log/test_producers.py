@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.producers import DamagedSnapshot, Origin, Producers
+from pyk.log.producers import DamagedSnapshot, Guard, Origin, Producers
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import BatchHeader, TimestampType, encode_attributes
 from pyk.wire.compression import Compression
@@ -483,3 +483,59 @@ def replay(known: Producers, log: Iterable[BatchHeader]) -> None:
             known.end_transaction(batch, ControlType(batch.max_timestamp), COORDINATOR_EPOCH)
         else:
             known.update(batch)
+
+
+def first_of_a_transaction(producers: Producers, guard: Guard | None, epoch: int = 0) -> None:
+    """Raise KafkaError."""
+    batch = header(is_transactional=True, epoch=epoch)
+    assert producers.check(batch, CLIENT, 2, guard) is None
+    producers.update(batch)
+
+
+def test_the_first_batch_of_a_transaction_has_to_show_a_guard() -> None:
+    producers = Producers()
+    with pytest.raises(KafkaError) as refusal:
+        first_of_a_transaction(producers, None)
+    assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    guard = producers.guard_for(ANN, 0)
+    assert guard is not None
+    first_of_a_transaction(producers, guard)
+    assert producers.guard_for(ANN, 0) is None, "it is known to be open"
+    producers.check(header(sequence=1, is_transactional=True), CLIENT, 2, None)
+
+
+def test_those_who_ask_at_once_are_given_the_same_guard() -> None:
+    producers = Producers()
+    assert producers.guard_for(ANN, 0) is producers.guard_for(ANN, 0)
+    assert producers.guard_for(ANN, 0) is not producers.guard_for(BOB, 0)
+
+
+def test_a_marker_takes_the_guard_away() -> None:
+    producers = Producers()
+    guard = producers.guard_for(ANN, 0)
+    producers.end_transaction(header(is_control=True), ABORT, COORDINATOR_EPOCH)
+    with pytest.raises(KafkaError) as refusal:
+        first_of_a_transaction(producers, guard)
+    assert refusal.value.code is ErrorCode.INVALID_TXN_STATE
+    first_of_a_transaction(producers, producers.guard_for(ANN, 0))
+
+
+def test_a_guard_that_was_dropped_is_worth_nothing() -> None:
+    producers = Producers()
+    guard = producers.guard_for(ANN, 0)
+    producers.drop_guard(ANN)
+    with pytest.raises(KafkaError):
+        first_of_a_transaction(producers, guard)
+
+
+def test_an_open_transaction_of_another_epoch_is_another() -> None:
+    producers = Producers()
+    first_of_a_transaction(producers, producers.guard_for(ANN, 0))
+    assert producers.guard_for(ANN, 1) is not None
+
+
+def test_a_batch_that_was_there_before_needs_no_guard() -> None:
+    producers = Producers()
+    first_of_a_transaction(producers, producers.guard_for(ANN, 0))
+    producers.end_transaction(header(offset=1, is_control=True), COMMIT, COORDINATOR_EPOCH)
+    assert producers.check(header(is_transactional=True), CLIENT, 0, None) is not None
