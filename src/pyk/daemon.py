@@ -28,7 +28,11 @@ from pyk.telemetry.systemd import notify
 COLLECTED_AFTER: Final = (2_000, 10, 1_000)
 """Objects, collections of the young, collections of the older: all are looked at when twenty
 million more have been made than let go."""
-NEEDED_LATER: Final = ("pyk.coordinator.group_coordinator", "pyk.log.compaction")
+NEEDED_LATER: Final = (
+    "pyk.coordinator.group_coordinator",
+    "pyk.coordinator.transaction_coordinator",
+    "pyk.log.compaction",
+)
 """Modules that are imported by what first needs them."""
 
 
