@@ -7,6 +7,7 @@ import time
 from pyk.errors import ErrorCode
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from pyk.wire.messages.describe_groups import DescribedGroup as DescribedClassicGroup
 from pyk.wire.messages.describe_groups import DescribeGroupsRequest
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -69,16 +70,27 @@ def group_epoch(address: str, group: str) -> int:
     return int(_described(address, group).group_epoch)
 
 
+def members_count(address: str, group: str) -> int:
+    if group_type(address, group) == "consumer":
+        return len(_described(address, group).members)
+    return len(_described_classic(address, group).members)
+
+
 def racks(address: str, group: str) -> set[str | None]:
     """Of the members, of either protocol."""
     if group_type(address, group) == "consumer":
         return {each.rack_id for each in _described(address, group).members}
-    with RawClient(address) as raw:
-        (answer,) = raw.ask(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[group])).groups
     return {
         decode_value(ConsumerProtocolSubscription, each.member_metadata).rack_id
-        for each in answer.members
+        for each in _described_classic(address, group).members
     }
+
+
+def _described_classic(address: str, group: str) -> DescribedClassicGroup:
+    with RawClient(address) as raw:
+        (answer,) = raw.ask(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=[group])).groups
+    described: DescribedClassicGroup = answer
+    return described
 
 
 def _described(address: str, group: str) -> DescribedGroup:
