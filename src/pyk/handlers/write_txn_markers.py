@@ -5,6 +5,8 @@ Coordinators of other brokers ask for it, and operators who end a transaction th
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -19,6 +21,16 @@ from pyk.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from pyk.wire.prefixed import ControlType
+
+NOT_LED: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+_NOT_READY: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a group's shard says, to somebody who knows of partitions only."""
 
 
 async def handle(
@@ -71,7 +83,7 @@ async def _outcome(partition: TopicPartition, marker: Marker, broker: Context) -
     try:
         await broker.transactions.markers.write(partition, marker)
     except KafkaError as refusal:
-        return refusal.code
+        return NOT_LED if refusal.code in _NOT_READY else refusal.code
     return ErrorCode.NONE
 
 
