@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyk.coordinator.group import Caller
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
+from pyk.metadata.image import Topic
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -22,6 +23,44 @@ def check_group_id(group_id: str | None) -> None:
     """Raise KafkaError. Offsets may be committed for a group without a name; it has no members."""
     if not group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+
+class _Numbered(Protocol):
+    @property
+    def partition_index(self) -> int: ...
+
+
+class _Answered(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> list[Any]: ...
+
+
+P = TypeVar("P", bound=_Numbered)
+T = TypeVar("T", bound=_Answered)
+
+
+def parted(partitions: list[P], topic: Topic | None) -> tuple[list[P], list[P]]:
+    """Those that the topic has, and those that it has not."""
+    count = 0 if topic is None else len(topic.partitions)
+    present = [each for each in partitions if 0 <= each.partition_index < count]
+    if len(present) == len(partitions):
+        return present, []
+    return present, [each for each in partitions if not 0 <= each.partition_index < count]
+
+
+def merged(unknown: list[T], answered: list[T]) -> list[T]:
+    """The answers for what is not there, each before those for what is there of its topic."""
+    by_name = {topic.name: topic for topic in unknown}
+    topics = list(unknown)
+    for topic in answered:
+        partial = by_name.get(topic.name)
+        if partial is None:
+            topics.append(topic)
+        else:
+            partial.partitions.extend(topic.partitions)
+    return topics
 
 
 def then(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import caller_of, then
+from pyk.handlers.group_calls import caller_of, merged, parted, then
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -37,7 +37,9 @@ def handle(
     )
 
     def answer(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        return _merged(unknown, response) if unknown else response
+        return (
+            OffsetCommitResponse(topics=merged(unknown, response.topics)) if unknown else response
+        )
 
     try:
         outcome = broker.groups.execute(
@@ -71,13 +73,11 @@ def _sorted_out(
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             unknown.append(_refused(wanted, code))
             continue
-        count = len(topic.partitions)
-        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
+        present, absent = parted(wanted.partitions, topic)
         found = OffsetCommitRequestTopic(
             name=topic.name, topic_id=topic.topic_id, partitions=present
         )
-        if len(present) < len(wanted.partitions):
-            absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+        if absent:
             missing = OffsetCommitRequestTopic(
                 name=topic.name, topic_id=topic.topic_id, partitions=absent
             )
@@ -96,17 +96,3 @@ def _refused(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitRe
             for each in topic.partitions
         ],
     )
-
-
-def _merged(
-    unknown: list[OffsetCommitResponseTopic], response: OffsetCommitResponse
-) -> OffsetCommitResponse:
-    topics = list(unknown)
-    by_name = {(topic.name, topic.topic_id): topic for topic in topics}
-    for topic in response.topics:
-        partial = by_name.get((topic.name, topic.topic_id))
-        if partial is None:
-            topics.append(topic)
-        else:
-            partial.partitions.extend(topic.partitions)
-    return OffsetCommitResponse(topics=topics)

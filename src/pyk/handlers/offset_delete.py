@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import check_group_id, then
+from pyk.handlers.group_calls import check_group_id, merged, parted, then
 from pyk.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -32,7 +32,7 @@ def handle(
     )
     return then(
         outcome,
-        lambda response: _merged(unknown, response),
+        lambda response: OffsetDeleteResponse(topics=merged(unknown, response.topics)),
         lambda refusal: refuse(request, refusal),
     )
 
@@ -48,9 +48,7 @@ def _sorted_out(
     known, unknown = [], []
     for wanted in request.topics:
         topic = broker.image.topics.get(wanted.name)
-        count = 0 if topic is None else len(topic.partitions)
-        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
-        absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+        present, absent = parted(wanted.partitions, topic)
         if present:
             known.append(OffsetDeleteRequestTopic(name=wanted.name, partitions=present))
         if absent:
@@ -71,17 +69,3 @@ def _refused(
             for each in partitions
         ],
     )
-
-
-def _merged(
-    unknown: list[OffsetDeleteResponseTopic], response: OffsetDeleteResponse
-) -> OffsetDeleteResponse:
-    by_name = {topic.name: topic for topic in unknown}
-    topics = list(unknown)
-    for topic in response.topics:
-        partial = by_name.get(topic.name)
-        if partial is None:
-            topics.append(topic)
-        else:
-            partial.partitions.extend(topic.partitions)
-    return OffsetDeleteResponse(topics=topics)

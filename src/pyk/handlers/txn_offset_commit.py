@@ -13,7 +13,7 @@ from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import caller_of, check_group_id, then
+from pyk.handlers.group_calls import caller_of, check_group_id, merged, parted, then
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
 from pyk.log.producers import UNGUARDED, Guard
 from pyk.types import TopicPartition
@@ -49,7 +49,11 @@ def handle(
     )
 
     def answer(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        return _merged(unknown, response) if unknown else response
+        return (
+            TxnOffsetCommitResponse(topics=merged(unknown, response.topics))
+            if unknown
+            else response
+        )
 
     def refused(refusal: KafkaError) -> TxnOffsetCommitResponse:
         code = refusal.code
@@ -138,9 +142,7 @@ def _sorted_out(
     known, unknown = [], []
     for wanted in request.topics:
         topic = broker.image.topics.get(wanted.name)
-        count = 0 if topic is None else len(topic.partitions)
-        present = [p for p in wanted.partitions if 0 <= p.partition_index < count]
-        absent = [p for p in wanted.partitions if not 0 <= p.partition_index < count]
+        present, absent = parted(wanted.partitions, topic)
         if present:
             known.append(TxnOffsetCommitRequestTopic(name=wanted.name, partitions=present))
         if absent:
@@ -159,17 +161,3 @@ def _refused(
             for each in partitions
         ],
     )
-
-
-def _merged(
-    unknown: list[TxnOffsetCommitResponseTopic], response: TxnOffsetCommitResponse
-) -> TxnOffsetCommitResponse:
-    topics = list(unknown)
-    by_name = {topic.name: topic for topic in topics}
-    for topic in response.topics:
-        partial = by_name.get(topic.name)
-        if partial is None:
-            topics.append(topic)
-        else:
-            partial.partitions.extend(topic.partitions)
-    return TxnOffsetCommitResponse(topics=topics)
