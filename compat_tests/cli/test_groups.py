@@ -14,14 +14,11 @@ from confluent_kafka import Consumer
 
 from compat_tests.cli.sides import Side
 from compat_tests.kafka.jars import run_java
-from pyk.handlers.table import ENDPOINTS
-from pyk.wire.apis import ApiKey
 from tests.cli.commands import pyk
 
 Both = tuple[Side, Side]
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 FIRST_TIME = 1_700_000_000_000
-HAS_CONSUMER_GROUPS = ApiKey.CONSUMER_GROUP_HEARTBEAT in ENDPOINTS
 TAGGED = {"metadata_hash": 0, "assignment_timestamp": 0, "classic_member_metadata": None}
 
 
@@ -41,8 +38,6 @@ def side(both: Both, request: pytest.FixtureRequest) -> Side:
 @contextmanager
 def member(side: Side, group: str, protocol: str, *topics: str) -> Iterator[Consumer]:
     """A consumer that has its partitions and has committed the first record of one of them."""
-    if side.name == "pyk" and protocol == "consumer" and not HAS_CONSUMER_GROUPS:
-        pytest.skip("the broker has no consumer groups yet, only classic ones")
     consumer = Consumer(
         {
             "bootstrap.servers": side.address,
@@ -217,13 +212,16 @@ def test_what_is_deleted_is_gone_for_kafkas_tool(side: Side) -> None:
 
 def test_records_of_groups_are_dumped_as_kafka_dumps_them(side: Side) -> None:
     """All of them, field by field, of every kind that the tests before have left behind."""
-    expected = {"OffsetCommit", "GroupMetadata"}
+    expected = {
+        "OffsetCommit",
+        "GroupMetadata",
+        "ConsumerGroupMetadata",
+        "ConsumerGroupCurrentMemberAssignment",
+    }
     with member(side, "dumped-classic", "classic", "two"):
         pass
-    if side.name == "kafka" or HAS_CONSUMER_GROUPS:
-        expected |= {"ConsumerGroupMetadata", "ConsumerGroupCurrentMemberAssignment"}
-        with member(side, "dumped-consumer", "consumer", "two"):
-            pass
+    with member(side, "dumped-consumer", "consumer", "two"):
+        pass
     seen: set[str] = set()
     for directory in sorted(side.data_dir.glob("__consumer_offsets-*")):
         file = directory / f"{0:020}.log"
