@@ -21,7 +21,6 @@ from msgspec import Struct, field
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.coordinator.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
@@ -49,9 +48,6 @@ from pyk.wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyk.coordinator.group_coordinator import GroupShards
-    from pyk.coordinator.shards import Parts
-    from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 
 logger = logging.getLogger(__name__)
 
@@ -164,34 +160,6 @@ def _assemble(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def parts() -> Parts:
-        from pyk.coordinator.shards import Parts
-
-        return Parts(
-            node_id=config.node_id,
-            settings=lambda: broker.settings,
-            mirror=mirror,
-            directory=directory,
-            replicas=replicas,
-            rng=rng,
-            now_ms=world.now_ms,
-        )
-
-    def begin_groups() -> GroupShards:
-        # Imported when the first group comes, or is found: most of a broker's start is imports.
-        from pyk.coordinator.group_coordinator import group_shards
-
-        shards = group_shards(parts())
-        nursery.start_soon(shards.run)
-        return shards
-
-    def begin_transactions() -> TransactionCoordinator:
-        from pyk.coordinator.transaction_coordinator import TransactionCoordinator
-
-        transactions = TransactionCoordinator(parts(), broker.producer_ids, lambda: broker.groups)
-        nursery.start_soon(transactions.run)
-        return transactions
-
     flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
     broker = Context(
@@ -206,14 +174,9 @@ def _assemble(
         served=served(),
         rng=rng,
         now_ms=world.now_ms,
-        begin_groups=begin_groups,
-        begin_transactions=begin_transactions,
+        start_soon=nursery.start_soon,
     )
-    topics = {partition.topic for partition in directory.partitions}
-    if GROUP_TOPIC in topics:
-        broker.group_shards = begin_groups()
-    if TRANSACTION_TOPIC in topics:
-        broker.transaction_coordinator = begin_transactions()
+    broker.begin_coordinators()
     return broker
 
 

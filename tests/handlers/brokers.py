@@ -12,10 +12,7 @@ import trio
 
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.coordinator.group_coordinator import GroupShards, group_shards
 from pyk.coordinator.internal_topics import TRANSACTION_TOPIC
-from pyk.coordinator.shards import Parts
-from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
@@ -89,27 +86,6 @@ def _assembled(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    def parts() -> Parts:
-        return Parts(
-            node_id=NODE_ID,
-            settings=lambda: broker.settings,
-            mirror=mirror,
-            directory=directory,
-            replicas=broker.replicas,
-            rng=rng,
-            now_ms=broker.now_ms,
-        )
-
-    def begin_groups() -> GroupShards:
-        shards = group_shards(parts())
-        nursery.start_soon(shards.run)
-        return shards
-
-    def begin_transactions() -> TransactionCoordinator:
-        transactions = TransactionCoordinator(parts(), broker.producer_ids, lambda: broker.groups)
-        nursery.start_soon(transactions.run)
-        return transactions
-
     flusher, rng = Flusher(at_once), Random(1)
     broker = Context(
         node_id=NODE_ID,
@@ -123,12 +99,10 @@ def _assembled(
         served={},
         rng=rng,
         now_ms=lambda: NOW_MS,
-        begin_groups=begin_groups,
-        begin_transactions=begin_transactions,
+        start_soon=nursery.start_soon,
     )
-    topics = {partition.topic for partition in directory.partitions}
-    if TRANSACTION_TOPIC in topics:
-        broker.transaction_coordinator = begin_transactions()
+    if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):
+        _ = broker.transactions
     return broker
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from pyk.config.settings import BrokerSettings
+from pyk.coordinator.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
 from pyk.log.directory import DataDirectory
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from pyk.coordinator.group_coordinator import GroupShards
+    from pyk.coordinator.shards import Parts
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 
-INTERNAL_TOPICS: Final = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
-)
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 
 
 class Context(Struct, kw_only=True):
@@ -45,9 +45,8 @@ class Context(Struct, kw_only=True):
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
-    begin_groups: Callable[[], GroupShards]
-    """Makes the coordinator of groups, which few brokers need as soon as they start."""
-    begin_transactions: Callable[[], TransactionCoordinator]
+    start_soon: Callable[[Callable[[], Awaitable[None]]], None]
+    """Runs something for as long as the broker does."""
     group_shards: GroupShards | None = None
     transaction_coordinator: TransactionCoordinator | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
@@ -59,15 +58,46 @@ class Context(Struct, kw_only=True):
 
     @property
     def groups(self) -> GroupShards:
+        """Their coordinator is made when the first group comes, or is found: most of a broker's
+        start is imports."""
         if self.group_shards is None:
-            self.group_shards = self.begin_groups()
+            from pyk.coordinator.group_coordinator import group_shards
+
+            self.group_shards = group_shards(self._parts())
+            self.start_soon(self.group_shards.run)
         return self.group_shards
 
     @property
     def transactions(self) -> TransactionCoordinator:
         if self.transaction_coordinator is None:
-            self.transaction_coordinator = self.begin_transactions()
+            from pyk.coordinator.transaction_coordinator import TransactionCoordinator
+
+            self.transaction_coordinator = TransactionCoordinator(
+                self._parts(), self.producer_ids, lambda: self.groups
+            )
+            self.start_soon(self.transaction_coordinator.run)
         return self.transaction_coordinator
+
+    def begin_coordinators(self) -> None:
+        """Those that have something to load, or to finish."""
+        topics = {partition.topic for partition in self.directory.partitions}
+        if GROUP_TOPIC in topics:
+            _ = self.groups
+        if TRANSACTION_TOPIC in topics:
+            _ = self.transactions
+
+    def _parts(self) -> Parts:
+        from pyk.coordinator.shards import Parts
+
+        return Parts(
+            node_id=self.node_id,
+            settings=lambda: self.settings,
+            mirror=self.mirror,
+            directory=self.directory,
+            replicas=self.replicas,
+            rng=self.rng,
+            now_ms=self.now_ms,
+        )
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:
         """The settings with the dynamic layers of an image, which may be newer than those in use.
