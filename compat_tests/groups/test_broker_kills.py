@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from compat_tests.groups.kinds import FRANZ, JAVA, JAVA_CONSUMER, KAFKAJS, marked
-from compat_tests.kafka.server import HOST, KafkaServer, free_ports, kafka_server
+from compat_tests.kafka.server import KafkaServer, kafka_server
 from tests.clients.brokers import RunningBroker, running
 from tests.clients.groups.brokers import BROKER_SETTINGS, options
 from tests.clients.groups.kinds import AIOKAFKA, CONFLUENT, CONFLUENT_CONSUMER, KAFKA_PYTHON, Kind
 from tests.clients.groups.processes import Processes
 from tests.clients.groups.test_broker_kills import commit_while_it_is_killed, kill
+from tests.clients.ports import HOST, free_ports
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -24,9 +24,9 @@ from pyk.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.clients.ports import HOST, free_ports
 from tests.clients.raw import RawClient
 
-HOST = "127.0.0.1"
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 20.0
 POLL_INTERVAL = 0.01
@@ -207,13 +207,6 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return len(reply) == 10 and struct.unpack_from(">ih", reply, 4) == (1, 0)
-
-
-def free_ports(count: int) -> list[int]:
-    # All are held until the last is found, so that no two are the same.
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [s.getsockname()[1] for s in sockets]
 
 
 def _written(path: Path, properties: Mapping[str, str]) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.clients.brokers import RunningBroker, running
+from tests.clients.ports import free_ports
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "prometheus"
 WAIT = 60.0
@@ -35,8 +35,8 @@ def prometheus(home: Path, target: str) -> Iterator[str]:
     text = text.replace("localhost:9644", target).replace("15s", SCRAPE_INTERVAL)
     (home / "prometheus.yml").write_text(text)
     shutil.copy(DEPLOY / "alerts.yml", home)
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        address = f"127.0.0.1:{found.getsockname()[1]}"
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
     command = [program, f"--config.file={home / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={home / 'tsdb'}", f"--web.listen-address={address}"]
     with (home / "prometheus.log").open("wb") as log:

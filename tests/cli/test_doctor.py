@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 
 import pytest
 
@@ -20,6 +19,7 @@ from tests.client.peers import (
     silent,
     speaks_http,
 )
+from tests.clients.ports import free_ports
 
 QUICK = ("-X", "request.timeout.ms=500", "-X", "socket.connection.setup.timeout.ms=500")
 
@@ -53,9 +53,8 @@ def test_a_healthy_broker_passes_every_step(broker: str) -> None:
 
 
 def test_a_closed_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    found = failed(address)
+    [port] = free_ports(1)
+    found = failed(f"127.0.0.1:{port}")
     assert found["step"] == "connect"
     assert "connection refused" in found["detail"]
     assert "Is the broker up" in found["advice"]
@@ -113,8 +112,7 @@ def test_an_advertised_name_that_only_others_know(host: str, advice: str) -> Non
 
 
 def test_an_advertised_broker_that_is_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     with peer(broker_like((1, "127.0.0.1", port), (2, "localhost", port))) as address:
         found, code = findings(str(address))
     assert [each["role"] for each in found if each["status"] == "failed"] == [

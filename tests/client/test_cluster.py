@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.types import TopicPartition
 from pyk.wire.compression import Compression
 from tests.clients.brokers import RunningBroker, running
+from tests.clients.ports import free_ports
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +174,8 @@ def test_configurations_are_changed_and_explained(cluster: Cluster) -> None:
 
 
 def test_any_of_the_bootstrap_servers_will_do(broker: RunningBroker) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        closed = f"127.0.0.1:{free.getsockname()[1]}"
+    [port] = free_ports(1)
+    closed = f"127.0.0.1:{port}"
     with Cluster.connect(f"{closed},{broker.address}") as cluster:
         assert len(cluster.metadata(()).brokers) == 1
     with pytest.raises(Unreachable, match=closed):
@@ -183,8 +183,7 @@ def test_any_of_the_bootstrap_servers_will_do(broker: RunningBroker) -> None:
 
 
 def test_a_broker_that_is_killed_and_comes_back_has_each_record_once(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     command = [sys.executable, "-m", "pyk", "serve", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--data-dir", str(tmp_path)]
 

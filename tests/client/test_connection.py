@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +17,10 @@ from pyk.wire.messages.metadata import MetadataRequest, MetadataResponse
 from pyk.wire.request import encode_response
 from tests.client.peers import Behaviour, alerts, hangs_up, peer, silent, speaks_http
 from tests.clients.brokers import running
+from tests.clients.ports import free_ports
+
+if TYPE_CHECKING:
+    import socket
 
 
 def test_both_sides_highest_common_version_is_spoken(tmp_path: Path) -> None:
@@ -67,8 +71,7 @@ def test_whoever_is_no_broker_is_told_apart(behave: Behaviour, said: str) -> Non
 
 
 def test_a_closed_port_and_an_unknown_name_are_told_apart() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     with pytest.raises(Unreachable, match="connection refused"):
         Connection.open(Address("127.0.0.1", port))
     with pytest.raises(Unreachable, match="cannot be resolved"):

@@ -15,6 +15,7 @@ from tests.clients.adapters.client import Client, Sent
 from tests.clients.adapters.confluent import Confluent
 from tests.clients.adapters.kafka_python import KafkaPython
 from tests.clients.brokers import running
+from tests.clients.ports import free_ports
 from tests.clients.raw import RawClient
 
 
@@ -65,14 +66,10 @@ def test_a_name_is_all_the_addresses_that_it_has(tmp_path: Path) -> None:
 
 def listeners(**hosts: str) -> list[str]:
     """The options for listeners of these names, on ports that are free."""
-    taken = [
-        socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        for host in hosts.values()
+    parts = [
+        f"{name}://[{host}]:{port}".replace("[127.0.0.1]", host)
+        for (name, host), port in zip(hosts.items(), free_ports(len(hosts)), strict=True)
     ]
-    parts = []
-    for (name, host), bound in zip(hosts.items(), taken, strict=True):
-        parts.append(f"{name}://[{host}]:{bound.getsockname()[1]}".replace("[127.0.0.1]", host))
-        bound.close()
     protocols = ",".join(f"{name}:PLAINTEXT" for name in hosts)
     keys = {
         "listeners": ",".join(parts),

@@ -6,7 +6,6 @@ every offset once, in order.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.clients.brokers import RunningBroker, running
+from tests.clients.ports import free_ports
 from tests.clients.stored import create_topic
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ WAIT = 60.0
 IN_FLIGHT_MAX = 2_000
 PATIENT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "log_level": 0}
 TOPIC = "numbers"
-
-
-def a_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port
 
 
 class Writer:
@@ -136,7 +130,7 @@ def stop(broker: RunningBroker) -> None:
 def test_nothing_acknowledged_is_lost_or_there_twice_or_out_of_order(
     tmp_path: Path, end: Callable[[RunningBroker], None]
 ) -> None:
-    port = a_free_port()
+    [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
     with running(tmp_path / "data", "--port", str(port)):
         create_topic(address, TOPIC)

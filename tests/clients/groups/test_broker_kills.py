@@ -5,7 +5,6 @@ No offset is lost whose commit was acknowledged, and members go on where they we
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.clients.groups.group import Group, Groups, Member
 from tests.clients.groups.kinds import CONFLUENT, CONFLUENT_CONSUMER, Kind
 from tests.clients.groups.processes import Processes
 from tests.clients.groups.programs.member import Partition
+from tests.clients.ports import free_ports
 
 Broker = TypeVar("Broker")
 
@@ -29,8 +29,7 @@ COMMITS_BETWEEN = 20
 
 @pytest.mark.parametrize("kind", [CONFLUENT, CONFLUENT_CONSUMER], ids=lambda kind: kind.name)
 def test_no_acknowledged_commit_is_lost(kind: Kind, processes: Processes, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    [port] = free_ports(1)
 
     def life() -> AbstractContextManager[RunningBroker]:
         return running(tmp_path / "data", "--port", str(port), *options())
