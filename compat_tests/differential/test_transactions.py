@@ -341,6 +341,38 @@ def test_clients_of_both_versions_take_turns_alike(compare: Comparison) -> None:
     compare.judge("the log", *compare.sides.each(lambda side: stored(side, name)))
 
 
+DELIVERED_TWICE = {
+    "what comes after a batch that was delivered twice": Listed(
+        "the next",
+        r"(error_code: kafka 45, pyk 0|base_offset: kafka -1, pyk 2|error_message: .*)$",
+        "Kafka waits for the lowest sequence that it asked the coordinator about, although that"
+        " batch is there, and was refused for good. Only a marker makes it forget.",
+    ),
+    "where that is at last": Listed(
+        "once more",
+        r"(base_offset: kafka 3, pyk 2|log_append_time_ms: .*)$",
+        "pyk has it from the first time.",
+    ),
+}
+
+
+@comparing("a batch that is delivered twice", DELIVERED_TWICE, **COMPARED)
+def test_a_batch_that_is_delivered_again_after_its_transaction(compare: Comparison) -> None:
+    scene = Scene(compare, "twice", 38)
+    name = scene.name
+    scene.step(ADD, V1_ADD, "one", add(name, 0, 38))
+    scene.step(PRODUCE, 11, "one", write(name, 0, 0, 38))
+    scene.step(END, V1_END, "end", end(name, 0, True))
+    scene.settle("ended")
+    scene.step(PRODUCE, 11, "one again", write(name, 0, 0, 38))
+    scene.step(ADD, V1_ADD, "another", add(name, 0, 38))
+    scene.step(PRODUCE, 11, "the next", write(name, 0, 1, 38))
+    scene.step(END, V1_END, "abort", end(name, 0, False))
+    settle(compare.sides, name)
+    scene.step(ADD, V1_ADD, "a third", add(name, 0, 38))
+    scene.step(PRODUCE, 11, "once more", write(name, 0, 1, 38))
+
+
 ZOMBIE = "a zombie's InitProducerId"
 INITIALISED_DIFFERENTLY = {
     ZOMBIE: Listed(

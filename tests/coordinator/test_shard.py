@@ -21,7 +21,7 @@ from pyk.coordinator.machine import (
 from pyk.coordinator.shard import Shard
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
-from pyk.log.producers import Guard
+from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
 from pyk.replication.partition import Marker, Partition
 from pyk.wire.compression import Compression

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import pytest
 import trio
 import trio.testing
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
+from pyk.coordinator.transaction_coordinator import TOLD_AT_ONCE
 from pyk.errors import ErrorCode
-from pyk.handlers import delete_topics, end_txn, produce
-from pyk.handlers.call import InTurn
-from pyk.handlers.context import Context
+from pyk.handlers import delete_topics
 from pyk.replication.partition import Marker
 from pyk.types import TopicPartition
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
-from pyk.wire.messages.end_txn import EndTxnRequest
-from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyk.wire.prefixed import ControlType
 from tests.coordinator.transactional_client import (
     GROUP,
@@ -28,26 +22,17 @@ from tests.coordinator.transactional_client import (
     V2,
     Client,
     committed_offset,
-    find_coordinators,
+    end_at_once,
+    opened,
     seen,
     settled,
     status,
 )
-from tests.handlers.brokers import ask, call, configure, create, open_context
+from tests.handlers.brokers import ask, create
 from tests.simulated_disk import SimulatedDisk
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
 BOTH = pytest.mark.parametrize("version", [V1, V2])
-
-
-@asynccontextmanager
-async def opened(disk: SimulatedDisk | None = None, **static: str) -> AsyncIterator[Context]:
-    async with open_context({k.replace("_", "."): v for k, v in static.items()}, disk=disk) as it:
-        if TOPIC not in it.image.topics:
-            await create(it, TOPIC, partitions=3)
-        await find_coordinators(it)
-        await settled(it)
-        yield it
 
 
 async def test_the_topic_of_transactions_is_made_by_the_first_who_asks() -> None:
@@ -88,121 +73,17 @@ async def test_only_partitions_of_the_transaction_are_told() -> None:
         assert [len(seen(broker, number).markers) for number in range(3)] == [0, 1, 0]
 
 
-# Verification
-
-
-async def test_in_v1_a_partition_that_was_not_added_is_not_written_to() -> None:
+async def test_all_of_very_many_partitions_are_told() -> None:
+    count = TOLD_AT_ONCE * 2 + 1
     async with opened() as broker:
-        client = Client(broker, V1)
-        await client.init()
-        await client.add(0)
-        assert (await client.send(b"one", 1)).error_code == ErrorCode.TRANSACTION_ABORTABLE
-        assert seen(broker, 1).values == []
-
-
-async def test_verification_can_be_switched_off_for_v1() -> None:
-    async with opened(transaction_partition_verification_enable="false") as broker:
-        client = Client(broker, V1)
-        await client.init()
-        assert (await client.send(b"one", 1)).error_code == ErrorCode.NONE
-
-
-async def test_a_write_that_waits_for_the_coordinator_does_not_come_after_the_end() -> None:
-    """The marker comes between the coordinator's word and the write: the guard is gone then."""
-    async with opened() as broker:
-        # Each answer of the coordinator waits for the disk.
-        await configure(broker, TRANSACTION_TOPIC, {"flush.messages": "1"})
+        await create(broker, "wide", partitions=count)
         client = Client(broker)
         await client.init()
-        data = PartitionProduceData(index=0, records=client.batch(b"late"))
-        request = ProduceRequest(
-            transactional_id=ID,
-            acks=-1,
-            timeout_ms=1000,
-            topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
-        )
-        waiting = produce.handle(request, call(12), broker)
-        assert isinstance(waiting, InTurn)
-        marker = Marker(client.producer_id, 0, ABORT, coordinator_epoch=0, transaction_version=0)
-        await broker.transactions.markers.write(TopicPartition(TOPIC, 0), marker)
-        answer = await waiting
-        [found] = answer.responses[0].partition_responses
-        assert found.error_code == ErrorCode.INVALID_TXN_STATE
-        assert not seen(broker).is_open
-
-
-async def test_a_write_that_waits_for_the_coordinator_is_done_when_it_has_spoken() -> None:
-    async with opened() as broker:
-        await configure(broker, TRANSACTION_TOPIC, {"flush.messages": "1"})
-        client = Client(broker)
-        await client.init()
-        assert (await client.write(b"one")).error_code == ErrorCode.NONE
+        for number in range(count):
+            await client.write(b"one", number, "wide")
         await client.commit()
-        assert seen(broker).values == [b"one"]
-
-
-async def test_in_v2_a_write_waits_for_the_end_of_the_last_transaction() -> None:
-    async with opened() as broker:
-        client = Client(broker)
-        await client.init()
-        await client.write(b"one")
-        await client.end(commit=True)
-        assert status(broker) == "PrepareCommit"
-        assert (await client.write(b"two")).error_code == ErrorCode.NONE
-        await client.commit()
-        assert seen(broker).values == [b"one", b"two"]
-
-
-async def test_in_v2_a_commit_of_offsets_waits_for_it_too() -> None:
-    async with opened() as broker:
-        client = Client(broker)
-        await client.init()
-        await client.commit_offset(1)
-        await client.end(commit=True)
-        assert await client.commit_offset(2) == ErrorCode.NONE
-        await client.commit()
-        assert await committed_offset(broker) == (ErrorCode.NONE, 2)
-
-
-async def test_it_does_not_wait_for_ever(autojump_clock: trio.testing.MockClock) -> None:
-    disk = SimulatedDisk()
-    async with opened(disk) as broker:
-        client = Client(broker)
-        await client.init()
-        await client.write(b"one")
-        end_at_once(client, commit=True)
-        client.epoch += 1
-        disk.capacity = 0
-        assert (await client.write(b"two")).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-
-
-async def test_in_v2_a_late_write_is_not_part_of_the_next_transaction() -> None:
-    async with opened() as broker:
-        client, late = Client(broker), Client(broker)
-        await client.init()
-        late.producer_id, late.epoch = client.producer_id, client.epoch
-        await client.write(b"one")
-        await client.commit()
-        await client.write(b"two", 1)
-        assert (await late.send(b"late")).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert (await late.send(b"late", 2)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        await client.commit()
-        assert [seen(broker, number).values for number in range(3)] == [[b"one"], [b"two"], []]
-
-
-@BOTH
-async def test_a_zombie_writes_nowhere(version: int) -> None:
-    async with opened() as broker:
-        zombie, client = Client(broker, version), Client(broker, version)
-        await zombie.init()
-        await zombie.write(b"lost")
-        await client.init()
-        for partition in range(3):
-            sent = await zombie.send(b"late", partition)
-            assert sent.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
-        await client.write(b"kept")
-        await client.commit()
-        assert seen(broker).values == [b"kept"]
+        assert status(broker) == "CompleteCommit"
+        assert all(len(seen(broker, number, "wide").markers) == 1 for number in range(count))
 
 
 # Offsets
@@ -251,19 +132,6 @@ async def test_offsets_that_were_not_added_are_not_committed_in_v1() -> None:
 
 
 # Restarts
-
-
-def end_at_once(client: Client, *, commit: bool) -> None:
-    """Decide the end, and give nobody the time to tell the partitions."""
-    request = EndTxnRequest(
-        transactional_id=ID,
-        producer_id=client.producer_id,
-        producer_epoch=client.epoch,
-        committed=commit,
-    )
-    version = 4 if client.version == V1 else 5
-    response = end_txn.handle(request, call(version), client.broker)
-    assert getattr(response, "error_code", None) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -366,7 +234,7 @@ async def test_a_partition_that_an_operator_has_told_is_not_told_again(
         await client.init()
         await client.write(b"one")
         later = Marker(client.producer_id, 9, ABORT, coordinator_epoch=0, transaction_version=2)
-        await broker.transactions.markers.write(TopicPartition(TOPIC, 0), later)
+        broker.transactions.markers.write(TopicPartition(TOPIC, 0), later)
         await client.commit()
         assert status(broker) == "CompleteCommit"
         assert seen(broker).markers == [(client.producer_id, 9, ABORT)]
@@ -391,5 +259,5 @@ async def test_a_transaction_times_out(autojump_clock: trio.testing.MockClock) -
 async def test_markers_for_offsets_of_a_group_that_nobody_has_used_are_taken() -> None:
     async with opened() as broker:
         marker = Marker(7, 0, COMMIT, coordinator_epoch=0, transaction_version=0)
-        await broker.transactions.markers.write(TopicPartition(GROUP_TOPIC, 3), marker)
+        broker.transactions.markers.write(TopicPartition(GROUP_TOPIC, 3), marker)
         assert await committed_offset(broker, group_id=GROUP) == (ErrorCode.NONE, -1)

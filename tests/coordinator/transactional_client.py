@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
 import trio
@@ -45,7 +47,8 @@ from pyk.wire.messages.txn_offset_commit import (
 )
 from pyk.wire.prefixed import ControlType, decode_control_type
 from pyk.wire.records import Record, build_batch, read_records
-from tests.handlers.brokers import ask
+from tests.handlers.brokers import ask, call, create, open_context
+from tests.simulated_disk import SimulatedDisk
 
 ID, TOPIC, GROUP = "copy", "orders", "readers"
 V1, V2 = 1, 2
@@ -95,19 +98,33 @@ class Client:
         )
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
 
-    def batch(self, value: bytes, partition: int = 0, topic: str = TOPIC) -> bytes:
+    def batch(
+        self,
+        value: bytes,
+        partition: int = 0,
+        topic: str = TOPIC,
+        sequence: int | None = None,
+    ) -> bytes:
+        """Its next, or the one with this sequence."""
+        if sequence is None:
+            sequence = self._sequences.get(TopicPartition(topic, partition), 0)
         return build_batch(
             [Record(0, 0, None, value)],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            base_sequence=self._sequences.get(TopicPartition(topic, partition), 0),
+            base_sequence=sequence,
             is_transactional=True,
         )
 
     async def send(
-        self, value: bytes, partition: int = 0, topic: str = TOPIC
+        self,
+        value: bytes,
+        partition: int = 0,
+        topic: str = TOPIC,
+        sequence: int | None = None,
     ) -> PartitionProduceResponse:
-        data = PartitionProduceData(index=partition, records=self.batch(value, partition, topic))
+        batch = self.batch(value, partition, topic, sequence)
+        data = PartitionProduceData(index=partition, records=batch)
         request = ProduceRequest(
             transactional_id=self.transactional_id,
             acks=-1,
@@ -246,3 +263,26 @@ async def committed_offset(
         return answer.error_code, -1
     found = answer.topics[0].partitions[0]
     return found.error_code, found.committed_offset
+
+
+@asynccontextmanager
+async def opened(disk: SimulatedDisk | None = None, **static: str) -> AsyncIterator[Context]:
+    async with open_context({k.replace("_", "."): v for k, v in static.items()}, disk=disk) as it:
+        if TOPIC not in it.image.topics:
+            await create(it, TOPIC, partitions=3)
+        await find_coordinators(it)
+        await settled(it)
+        yield it
+
+
+def end_at_once(client: Client, *, commit: bool) -> None:
+    """Decide the end, and give nobody the time to tell the partitions."""
+    request = EndTxnRequest(
+        transactional_id=ID,
+        producer_id=client.producer_id,
+        producer_epoch=client.epoch,
+        committed=commit,
+    )
+    version = 4 if client.version == V1 else 5
+    response = end_txn.handle(request, call(version), client.broker)
+    assert getattr(response, "error_code", None) == ErrorCode.NONE

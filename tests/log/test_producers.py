@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.producers import DamagedSnapshot, Guard, Origin, Producers
+from pyk.log.guards import Guard
+from pyk.log.producers import DamagedSnapshot, Origin, Producers
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import BatchHeader, TimestampType, encode_attributes
 from pyk.wire.compression import Compression
@@ -539,3 +540,35 @@ def test_a_batch_that_was_there_before_needs_no_guard() -> None:
     first_of_a_transaction(producers, producers.guard_for(ANN, 0))
     producers.end_transaction(header(offset=1, is_control=True), COMMIT, COORDINATOR_EPOCH)
     assert producers.check(header(is_transactional=True), CLIENT, 0, None) is not None
+
+
+def test_a_batch_does_not_pass_over_one_that_was_verified_before() -> None:
+    """The partition knows nothing of the producer, who may begin with any sequence in v1. But the
+    coordinator was away when the first batch came, and is back for the second."""
+    producers = Producers()
+    first, second = (header(sequence=n, offset=n, is_transactional=True) for n in range(2))
+    assert producers.guard_for(ANN, 0, 0) is producers.guard_for(ANN, 0, 1)
+    guard = producers.guard_for(ANN, 0, 1)
+    with pytest.raises(KafkaError) as refusal:
+        producers.check(second, CLIENT, 0, guard)
+    assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    for batch in (first, second):
+        assert producers.check(batch, CLIENT, 0, guard) is None
+        producers.update(batch)
+
+
+def test_a_new_epoch_has_nothing_to_do_with_what_was_verified_in_the_last() -> None:
+    producers = Producers()
+    producers.guard_for(ANN, 0, 0)
+    guard = producers.guard_for(ANN, 1, 7)
+    batch = header(sequence=7, epoch=1, is_transactional=True)
+    assert producers.check(batch, CLIENT, 0, guard) is None
+
+
+def test_a_guard_that_nobody_comes_again_for_is_forgotten() -> None:
+    producers = Producers()
+    guard = producers.guard_for(ANN, 0, 0)
+    producers.expire(0)
+    assert producers.guard_for(ANN, 0, 0) is guard
+    producers.expire(0)
+    assert producers.guard_for(ANN, 0, 0) is not guard

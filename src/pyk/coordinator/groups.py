@@ -26,7 +26,7 @@ from pyk.coordinator.machine import (
 )
 from pyk.coordinator.offsets import Offsets
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.producers import Guard
+from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_groups import DeletableGroupResult

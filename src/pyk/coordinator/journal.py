@@ -10,7 +10,8 @@ import trio
 from pyk.coordinator.machine import InTransaction, Record, TransactionEnd
 from pyk.disk import File
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
-from pyk.log.producers import UNGUARDED, Guard, Origin
+from pyk.log.guards import UNGUARDED, Guard
+from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.replication.partition import ACKS_ALL, Marker, Partition, Produced
 from pyk.types import Buffer

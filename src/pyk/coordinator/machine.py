@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NewType, Protocol
 
 from pyk.errors import KafkaError
-from pyk.log.producers import Guard
+from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
 
 Ticket = NewType("Ticket", int)

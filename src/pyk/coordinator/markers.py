@@ -7,7 +7,7 @@ transaction counts from then on, or never.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.errors import ErrorCode, KafkaError
@@ -18,6 +18,22 @@ from pyk.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyk.coordinator.group_coordinator import GroupShards
+
+
+class Written(NamedTuple):
+    """A marker that is on the log of a partition."""
+
+    led: Partition
+    end_offset: int
+    is_flush_due: bool
+
+    @property
+    def is_committed(self) -> bool:
+        return not self.is_flush_due and self.led.log.high_watermark >= self.end_offset
+
+    async def wait_committed(self) -> None:
+        """Raise KafkaError."""
+        await self.led.wait_committed(self.end_offset, is_flush_due=self.is_flush_due)
 
 
 class Markers:
@@ -35,16 +51,14 @@ class Markers:
         self._groups = groups
         self._now_ms = now_ms
 
-    async def write(self, partition: TopicPartition, marker: Marker) -> None:
-        """Return when it is committed. Raise KafkaError."""
+    def write(self, partition: TopicPartition, marker: Marker) -> Written:
+        """Raise KafkaError."""
         led = self._leader_of(partition)
         if partition.topic == GROUP_TOPIC:
             produced = self._groups().at(partition.partition).end_transaction(marker)
         else:
             produced = led.end_transaction(marker, self._now_ms())
-        end_offset, is_flush_due = produced.added.last_offset + 1, produced.is_flush_due
-        if is_flush_due or led.log.high_watermark < end_offset:
-            await led.wait_committed(end_offset, is_flush_due=is_flush_due)
+        return Written(led, produced.added.last_offset + 1, produced.is_flush_due)
 
     def has_ended(self, partition: TopicPartition, marker: Marker) -> bool:
         """Whether it is there already, as far as one can tell. Raise KafkaError."""

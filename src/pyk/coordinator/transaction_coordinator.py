@@ -2,24 +2,24 @@
 
     end -> prepared, on the log -> a marker to each partition -> complete, on the log
 
-Markers are written once the outcome is committed, by a task for each transaction, until every
-partition has its own or is gone. A partition that another broker leads would be told by
-WriteTxnMarkers, in place of `Markers.write`.
+Markers are written once the outcome is committed, until every partition has its own or is gone.
+That is after the answer to who ended it, and before anything else that its id is asked for: one
+that comes next is not sent away for what takes no waiting. What does, waits in a task of its own.
+A partition that another broker leads would be told by WriteTxnMarkers, in place of `Markers.write`.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from pyk.coordinator.internal_topics import TRANSACTION_TOPIC
 from pyk.coordinator.journal import JournalOptions, record_types
 from pyk.coordinator.machine import Decision, Ticket
-from pyk.coordinator.markers import Markers
+from pyk.coordinator.markers import Markers, Written
 from pyk.coordinator.shard import Shard
 from pyk.coordinator.shards import Parts, Shards
 from pyk.coordinator.transactions.ending import ProducerIdNeeded
@@ -59,11 +59,26 @@ _NEVER: Final = frozenset(
 operator. There is nothing to end any more."""
 
 
-class _Due(NamedTuple):
-    shard: Shard[Transactions]
-    marking: Marking
-    end_offset: int
-    """Where the log has the outcome."""
+class _Ending:
+    """A transaction whose outcome is on the log: who is to be told of it still."""
+
+    __slots__ = ("end_offset", "left", "marker", "marking", "shard", "waits")
+
+    def __init__(self, shard: Shard[Transactions], marking: Marking) -> None:
+        self.shard = shard
+        self.marking = marking
+        self.end_offset = shard.journal.end_offset
+        """Where the log has the outcome."""
+        self.left = list(marking.partitions)
+        self.waits: list[tuple[TopicPartition, Written]] = []
+        """Those that have it on their logs, and not committed."""
+        self.marker = Marker(
+            producer_id=marking.producer_id,
+            producer_epoch=marking.producer_epoch,
+            outcome=ControlType.COMMIT if marking.is_commit else ControlType.ABORT,
+            coordinator_epoch=shard.journal.leader_epoch,
+            transaction_version=marking.transaction_version,
+        )
 
 
 class TransactionCoordinator:
@@ -76,7 +91,11 @@ class TransactionCoordinator:
         self._parts = parts
         self._producer_ids = producer_ids
         self.markers = Markers(parts.mirror, parts.replicas, groups, parts.now_ms)
-        self._due, self._dues = trio.open_memory_channel[_Due](math.inf)
+        self._due: dict[str, _Ending] = {}
+        """By transactional id: those that nobody has begun to tell."""
+        self._unfinished: list[_Ending] = []
+        """Those that have to wait for something."""
+        self._woken = trio.Event()
         self._completed = trio.lowlevel.ParkingLot()
         self.shards: TransactionShards = Shards(
             parts, TRANSACTION_TOPIC, RECORD_TYPES, self._options, self._machine, self._note_change
@@ -85,8 +104,14 @@ class TransactionCoordinator:
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.shards.run)
-            async for due in self._dues:
-                nursery.start_soon(self._finish, due)
+            while True:
+                await self._woken.wait()
+                self._woken = trio.Event()
+                while self._due:
+                    self._begin(next(iter(self._due.values())))
+                    await trio.lowlevel.checkpoint()
+                while self._unfinished:
+                    nursery.start_soon(self._finish, self._unfinished.pop())
 
     def on_image(self, image: ClusterImage) -> None:
         self.shards.on_image(image)
@@ -95,6 +120,7 @@ class TransactionCoordinator:
         self, transactional_id: str, decide: Callable[[Transactions, Ticket, float], Decision]
     ) -> Any | Awaitable[Any]:
         """What the id's shard says, or an awaitable of it. Raise KafkaError."""
+        self.settle(transactional_id)
         return self.shards.execute(transactional_id, decide)
 
     def execute_with_spare(
@@ -115,6 +141,12 @@ class TransactionCoordinator:
             return outcome
         producer_id = self._producer_ids.take()
         return self._ask_later(ask) if producer_id is None else ask(producer_id)
+
+    def settle(self, transactional_id: str) -> None:
+        """Let the last transaction of the id be complete, unless that has to wait for something."""
+        ending = self._due.get(transactional_id)
+        if ending is not None:
+            self._begin(ending)
 
     async def wait_for_completion(self) -> None:
         """Return when any transaction is complete."""
@@ -139,57 +171,83 @@ class TransactionCoordinator:
 
     def _note_change(self, shard: Shard[Transactions]) -> None:
         for marking in shard.machine.take_prepared():
-            self._due.send_nowait(_Due(shard, marking, shard.journal.end_offset))
+            self._due[marking.transactional_id] = _Ending(shard, marking)
+            self._woken.set()
 
-    async def _finish(self, due: _Due) -> None:
-        shard, marking, end_offset = due
-        left = list(marking.partitions)
+    def _begin(self, ending: _Ending) -> None:
+        is_over = ending.shard.is_dropped or self._completes_at_once(ending)
+        del self._due[ending.marking.transactional_id]
+        if not is_over:
+            self._unfinished.append(ending)
+
+    def _completes_at_once(self, ending: _Ending) -> bool:
+        if len(ending.left) > TOLD_AT_ONCE:
+            return False
+        if not ending.shard.journal.is_committed(ending.end_offset):
+            return False
+        partitions, ending.left = ending.left, []
+        self._tell(partitions, ending)
+        return not ending.left and not ending.waits and self._completes(ending)
+
+    def _completes(self, ending: _Ending) -> bool:
+        """Whether the log has taken it that all partitions know, or somebody else has said so."""
+        shard, marking = ending.shard, ending.marking
+        shard.perform(lambda machine, now: machine.written(marking, marking.partitions, now))
+        if shard.machine.is_outstanding(marking):
+            return False
+        self._completed.unpark_all()
+        return True
+
+    async def _finish(self, ending: _Ending) -> None:
+        shard = ending.shard
         while not shard.is_dropped:
             try:
-                if not shard.journal.is_committed(end_offset):
-                    await shard.journal.wait_committed(end_offset)
-                left = await self._tell_all(left, due)
-                if not left:
-                    shard.perform(
-                        lambda machine, now: machine.written(marking, marking.partitions, now)
-                    )
+                if not shard.journal.is_committed(ending.end_offset):
+                    await shard.journal.wait_committed(ending.end_offset)
+                await self._tell_all(ending)
             except KafkaError as refusal:
-                logger.warning("%s is not complete yet: %s", marking.transactional_id, refusal)
-            if not shard.machine.is_outstanding(marking):
-                self._completed.unpark_all()
-                return
+                logger.warning("%s is not told yet: %s", ending.marking.transactional_id, refusal)
+            else:
+                if not ending.left and self._completes(ending):
+                    return
             await trio.sleep(RETRY_AFTER)
 
-    async def _tell_all(self, partitions: list[TopicPartition], due: _Due) -> list[TopicPartition]:
-        """Those that do not know yet."""
-        left = []
-        for count, partition in enumerate(partitions, start=1):
-            if not await self._tell(partition, due):
-                left.append(partition)
-            if count % TOLD_AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()
-        return left
+    async def _tell_all(self, ending: _Ending) -> None:
+        """Those that do not know then are left."""
+        partitions, ending.left = ending.left, []
+        for start in range(0, len(partitions), TOLD_AT_ONCE):
+            self._tell(partitions[start : start + TOLD_AT_ONCE], ending)
+            await trio.lowlevel.checkpoint()
+        while ending.waits:
+            partition, written = ending.waits.pop()
+            try:
+                await written.wait_committed()
+            except KafkaError as refusal:
+                if not _is_nothing_to_end(partition, ending, refusal):
+                    ending.left.append(partition)
 
-    async def _tell(self, partition: TopicPartition, due: _Due) -> bool:
-        """Whether the partition knows, or never needs to."""
-        marking = due.marking
-        marker = Marker(
-            producer_id=marking.producer_id,
-            producer_epoch=marking.producer_epoch,
-            outcome=ControlType.COMMIT if marking.is_commit else ControlType.ABORT,
-            coordinator_epoch=due.shard.journal.leader_epoch,
-            transaction_version=marking.transaction_version,
-        )
-        try:
-            if not (marking.is_resumed and self.markers.has_ended(partition, marker)):
-                await self.markers.write(partition, marker)
-        except KafkaError as refusal:
-            if refusal.code in _NEVER:
-                logger.warning("%s of %s: %s", partition, marking.transactional_id, refusal)
-                return True
-            # Deleted topics have nothing to end.
-            return refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    def _tell(self, partitions: list[TopicPartition], ending: _Ending) -> None:
+        """Write to their logs. Who refuses is left."""
+        for partition in partitions:
+            try:
+                if ending.marking.is_resumed and self.markers.has_ended(partition, ending.marker):
+                    continue
+                written = self.markers.write(partition, ending.marker)
+            except KafkaError as refusal:
+                if not _is_nothing_to_end(partition, ending, refusal):
+                    ending.left.append(partition)
+            else:
+                if not written.is_committed:
+                    ending.waits.append((partition, written))
+
+
+def _is_nothing_to_end(partition: TopicPartition, ending: _Ending, refusal: KafkaError) -> bool:
+    """Whether a partition that refuses a marker needs none: its topic was deleted, or it knows of
+    a later end."""
+    if refusal.code in _NEVER:
+        logger.warning("%s of %s: %s", partition, ending.marking.transactional_id, refusal)
         return True
+    return refusal.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def transaction_version(image: ClusterImage) -> int:

@@ -1,6 +1,14 @@
-"""DescribeProducers, v0: what partitions know of those who write to them (KIP-664)."""
+"""DescribeProducers, v0: what partitions know of those who write to them (KIP-664).
+
+Whoever looks for a transaction that hangs asks for all partitions at once. Those that were never
+used have no log, and get none; the others may have to be opened, and so it is done in turns.
+"""
 
 from __future__ import annotations
+
+from typing import Final
+
+import trio
 
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
@@ -15,20 +23,22 @@ from pyk.wire.messages.describe_producers import (
 )
 
 NONE = -1
+AT_ONCE: Final = 20
+"""How many partitions are described before others have their turn."""
 
 
-def handle(
+async def handle(
     request: DescribeProducersRequest, call: Call, broker: Context
 ) -> DescribeProducersResponse:
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[_described(topic.name, n, broker) for n in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for count, number in enumerate(topic.partition_indexes, start=1):
+            partitions.append(_described(topic.name, number, broker))
+            if count % AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=topics)
 
 
 def refuse(request: DescribeProducersRequest, refusal: KafkaError) -> DescribeProducersResponse:
@@ -45,11 +55,12 @@ def refuse(request: DescribeProducersRequest, refusal: KafkaError) -> DescribePr
 
 def _described(topic: str, number: int, broker: Context) -> PartitionResponse:
     try:
-        producers = broker.leader_of(topic, number).log.producers
+        led = broker.replicas.leader_of_used(broker.topic_named(topic), number)
     except KafkaError as refusal:
         # Kafka has words for topics only.
         is_there = topic in broker.image.topics
         return _refused(number, KafkaError(refusal.code) if is_there else refusal)
+    producers = () if led is None else led.log.producers
     return PartitionResponse(
         partition_index=number, active_producers=[_state(producer) for producer in producers]
     )

@@ -44,8 +44,7 @@ def handle(request: ListOffsetsRequest, call: Call, broker: Context) -> ListOffs
                 if counts[asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 check_position(asked.timestamp, call.version)
-                partition = broker.leader_of(topic.name, asked.partition_index)
-                partitions.append(find(partition, asked, isolation, call.version))
+                partitions.append(answer(broker, topic.name, asked, isolation, call.version))
             except KafkaError as refusal:
                 partitions.append(refused(asked, refusal))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
@@ -56,6 +55,34 @@ def check_position(timestamp: int, version: int) -> None:
     """Raise KafkaError for a position that the version does not know."""
     if version < SINCE_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"v{version} has no position {timestamp}")
+
+
+def answer(
+    broker: Context, name: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
+) -> ListOffsetsPartitionResponse:
+    """Raise KafkaError."""
+    topic, number = broker.topic_named(name), asked.partition_index
+    # Whoever asks for all partitions of many topics makes no log for each that has none.
+    partition = broker.replicas.leader_of_used(topic, number)
+    if partition is None:
+        leader_epoch = topic.partitions[number].leader_epoch
+        if asked.current_leader_epoch in (NOTHING, leader_epoch):
+            return of_unused(asked, leader_epoch, version)
+        partition = broker.replicas.leader_of(topic, number)
+    return find(partition, asked, isolation, version)
+
+
+def of_unused(
+    asked: ListOffsetsPartition, leader_epoch: int, version: int
+) -> ListOffsetsPartitionResponse:
+    """Of a partition that nobody has written to or read yet."""
+    is_latest = asked.timestamp == LATEST
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=NOTHING,
+        offset=0 if is_latest or asked.timestamp in (EARLIEST, EARLIEST_LOCAL) else NOTHING,
+        leader_epoch=leader_epoch if is_latest and knows_leader_epochs(version) else NOTHING,
+    )
 
 
 def find(

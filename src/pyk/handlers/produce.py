@@ -22,7 +22,7 @@ from pyk.handlers.transactional_writes import (
     join_transaction,
     joins_transactions,
 )
-from pyk.log.producers import UNGUARDED, Guard
+from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
 from pyk.replication.partition import ACKS_ALL, Partition

@@ -66,6 +66,7 @@ def join(
     `needed` takes guards, and is called again if the last transaction has to end first: its marker
     takes away those that were there before.
     """
+    broker.transactions.settle(writer.transactional_id)
     partitions = needed()
     if not partitions:
         return {}

@@ -15,11 +15,11 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
-from pyk.log.producers import UNGUARDED, Guard
+from pyk.log.guards import UNGUARDED, Guard
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.types import FileSlice, TopicPartition
-from pyk.wire.batch import TRANSACTIONAL, peek_attributes, peek_producer
+from pyk.wire.batch import TRANSACTIONAL, peek_attributes, peek_producer, peek_sequence
 from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 Joined: TypeAlias = Mapping[TopicPartition, Guard | KafkaError | None]
@@ -58,7 +58,7 @@ def join_transaction(
     if not joins_transactions(call) and not is_verified:
         return {}
     found = [
-        (topic, each.index, producer)
+        (topic, each, producer)
         for topic in request.topic_data
         for each in topic.partition_data
         if (producer := _producer(each)) is not None
@@ -74,8 +74,8 @@ def join_transaction(
     leaders = _leaders(found, call, broker, find_topic)
 
     def needed() -> list[TopicPartition]:
-        for led in leaders:
-            guards[led.partition] = led.log.producers.guard_for(*producer)
+        for led, sequence in leaders:
+            guards[led.partition] = led.log.producers.guard_for(*producer, sequence)
         return [partition for partition, guard in guards.items() if guard is not None]
 
     support = Support.OLD_ERRORS
@@ -83,8 +83,8 @@ def join_transaction(
         support = Support.ADDING if joins_transactions(call) else Support.ABORTABLE_ERRORS
 
     def together(refusals: Refusals) -> Joined:
-        for led in leaders:
-            if led.partition in refusals:
+        for led, _ in leaders:
+            if led.partition in refusals and not _is_asked_again(refusals[led.partition]):
                 led.log.producers.drop_guard(producer[0])
         refused = {p: _as_producers_hear_it(r, support) for p, r in refusals.items()}
         return {**guards, **refused}
@@ -96,17 +96,20 @@ def join_transaction(
 
 
 def _leaders(
-    found: list[tuple[TopicProduceData, int, tuple[int, int]]],
+    found: list[tuple[TopicProduceData, PartitionProduceData, tuple[int, int]]],
     call: Call,
     broker: Context,
     find_topic: Callable[[TopicProduceData, Call, Context], Topic],
-) -> list[Partition]:
+) -> list[tuple[Partition, int]]:
+    """With the sequences of what they are to be written."""
     leaders = []
-    for data, number, _ in found:
+    for data, each, _ in found:
         # Where there is none, that is said when it comes to writing.
         with suppress(KafkaError):
             topic = find_topic(data, call, broker)
-            leaders.append(broker.replicas.leader_of(topic, number))
+            assert not isinstance(each.records, FileSlice)
+            sequence = peek_sequence(each.records or b"")
+            leaders.append((broker.replicas.leader_of(topic, each.index), sequence))
     return leaders
 
 
@@ -116,11 +119,13 @@ async def _joined_later(
     return together(await refusals)
 
 
+def _is_asked_again(refusal: KafkaError) -> bool:
+    return refusal.code in _COORDINATOR_IS_AWAY or refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 def _as_producers_hear_it(refusal: KafkaError, support: Support) -> KafkaError:
-    is_concurrent = refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS
-    if refusal.code not in _COORDINATOR_IS_AWAY and not (
-        is_concurrent and support is not Support.ADDING
-    ):
+    is_known = support is Support.ADDING and refusal.code is ErrorCode.CONCURRENT_TRANSACTIONS
+    if is_known or not _is_asked_again(refusal):
         return refusal
     # Older clients do not expect these codes here. This one they try again over, and it does not
     # make them look for another leader.

@@ -15,7 +15,7 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.group_calls import caller_of, check_group_id, merged, parted, then
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
-from pyk.log.producers import UNGUARDED, Guard
+from pyk.log.guards import UNGUARDED, Guard
 from pyk.types import TopicPartition
 from pyk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,

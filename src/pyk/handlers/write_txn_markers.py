@@ -81,7 +81,9 @@ async def _write(wanted: WritableTxnMarker, broker: Context) -> WritableTxnMarke
 
 async def _outcome(partition: TopicPartition, marker: Marker, broker: Context) -> ErrorCode:
     try:
-        await broker.transactions.markers.write(partition, marker)
+        written = broker.transactions.markers.write(partition, marker)
+        if not written.is_committed:
+            await written.wait_committed()
     except KafkaError as refusal:
         return NOT_LED if refusal.code in _NOT_READY else refusal.code
     return ErrorCode.NONE

@@ -133,6 +133,10 @@ class DataDirectory:
         """All that are there and not known to be damaged."""
         return self._dormant | self.logs.keys()
 
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether it is one of those, without a set of all of them."""
+        return partition in self.logs or partition in self._dormant
+
     def log(self, partition: TopicPartition) -> Log:
         """Raise KafkaError if it is not there, or damaged."""
         found = self.logs.get(partition)
@@ -164,7 +168,7 @@ class DataDirectory:
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         """A new log, durably there. Raise KafkaError."""
         self._changes += 1
-        if partition in self.partitions or partition in self.failed:
+        if self.has(partition) or partition in self.failed:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{_name(partition)} is there already")
         path = self.path / _name(partition)
         try:

@@ -18,8 +18,9 @@ from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.config import LogConfig
 from pyk.log.epochs import LeaderEpochs
+from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
-from pyk.log.producers import UNGUARDED, Guard, Origin, Producers
+from pyk.log.producers import Origin, Producers
 from pyk.log.replay import read_marker
 from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Piece, Writeback

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
+from pyk.log.guards import NO_EPOCH, NO_SEQUENCE, UNGUARDED, Guard
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
@@ -34,8 +35,6 @@ BATCHES_KEPT: Final = 5
 
 EXPIRATION_MS: Final = 24 * 60 * 60 * 1000
 
-NO_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
 NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
 
@@ -62,17 +61,6 @@ class Origin(Enum):
     """Offsets and markers: they have no sequences."""
     REPLICATION = auto()
     """The leader has checked it. What is in its log is not for a follower to refuse."""
-
-
-class Guard:
-    """Given to whoever asks the coordinator if a producer has a transaction here. It is good until
-    the producer's next batch or marker: an answer from before that says nothing about after."""
-
-    __slots__ = ()
-
-
-UNGUARDED: Final = Guard()
-"""Of those who need not ask."""
 
 
 class AppendedBatch(NamedTuple):
@@ -147,14 +135,16 @@ class Producers:
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
 
-    def guard_for(self, producer_id: int, epoch: int) -> Guard | None:
+    def guard_for(self, producer_id: int, epoch: int, sequence: int = NO_SEQUENCE) -> Guard | None:
         """What the first batch of a transaction has to show, or None if there was one."""
         if self._has_open(producer_id, epoch):
             return None
-        return self._guards.setdefault(producer_id, Guard())
+        guard = self._guards.setdefault(producer_id, Guard())
+        guard.note(epoch, sequence)
+        return guard
 
     def drop_guard(self, producer_id: int) -> None:
-        """The coordinator knows of no transaction."""
+        """The coordinator knows of no transaction, and what asked for it does not come again."""
         self._guards.pop(producer_id, None)
 
     def check(
@@ -181,10 +171,10 @@ class Producers:
                 f"producer {header.producer_id} has an open transaction and wrote outside of it",
             )
         if header.is_transactional and guard is not UNGUARDED:
-            self._check_guard(header, guard)
+            self._check_guard(header, origin, guard)
         return None
 
-    def _check_guard(self, header: BatchHeader, guard: Guard | None) -> None:
+    def _check_guard(self, header: BatchHeader, origin: Origin, guard: Guard | None) -> None:
         if self._has_open(header.producer_id, header.producer_epoch):
             return
         if guard is None or self._guards.get(header.producer_id) is not guard:
@@ -192,6 +182,8 @@ class Producers:
                 ErrorCode.INVALID_TXN_STATE,
                 f"the transaction of producer {header.producer_id} has ended meanwhile",
             )
+        if origin is Origin.CLIENT and guard.is_passed_over_by(header):
+            raise _out_of_order(header, guard.lowest_sequence)
 
     def _has_open(self, producer_id: int, epoch: int) -> bool:
         producer = self._producers.get(producer_id)
@@ -288,7 +280,14 @@ class Producers:
         ]
         for producer_id in expired:
             del self._producers[producer_id]
+        self._expire_guards()
         return expired
+
+    def _expire_guards(self) -> None:
+        """Forget those that were there the last time: nobody came again for them."""
+        self._guards = {whose: guard for whose, guard in self._guards.items() if not guard.is_old}
+        for guard in self._guards.values():
+            guard.is_old = True
 
     def reset(self) -> None:
         """Forget everything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pyk.errors import ProtocolError
@@ -29,13 +30,22 @@ def read_marker(data: Buffer, header: BatchHeader) -> Marker | None:
     compaction has emptied. Raise CorruptBatch."""
     for record in read_records(data, 0, header):
         try:
-            kind = decode_control_type(record.key)
-            if kind in (ControlType.ABORT, ControlType.COMMIT):
-                end = decode_value(EndTxnMarker, record.value or b"")
-                return Marker(ControlType(kind), end.coordinator_epoch)
+            marker = _decoded(record.key, record.value)
         except ProtocolError as error:
             raise CorruptBatch(f"a marker that cannot be read: {error}") from None
+        if marker is not None:
+            return marker
     return None
+
+
+@lru_cache(maxsize=64)
+def _decoded(key: bytes | None, value: bytes | None) -> Marker | None:
+    # All markers of a coordinator are one of two.
+    kind = decode_control_type(key)
+    if kind not in (ControlType.ABORT, ControlType.COMMIT):
+        return None
+    end = decode_value(EndTxnMarker, value or b"")
+    return Marker(ControlType(kind), end.coordinator_epoch)
 
 
 def note(

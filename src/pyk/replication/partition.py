@@ -9,6 +9,7 @@ more to show. Everything but waiting is a plain function: nothing happens in bet
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import trio
@@ -17,10 +18,11 @@ from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.epochs import EpochEnd
+from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
 from pyk.log.log import Appended as Added
 from pyk.log.log import Log
-from pyk.log.producers import UNGUARDED, Guard, Origin
+from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
 from pyk.log.validation import prepare
@@ -175,16 +177,8 @@ class Partition:
 
     def end_transaction(self, marker: Marker, now_ms: int) -> Produced:
         """Append a marker. Raise KafkaError."""
-        key, value = encode_end_marker(marker.outcome, marker.coordinator_epoch)
-        data = build_batch(
-            [Record(0, now_ms, key, value)],
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            is_transactional=True,
-            is_control=True,
-        )
         return self.produce(
-            data,
+            _batch_of(marker, now_ms),
             acks=ACKS_ALL,
             now_ms=now_ms,
             origin=Origin.COORDINATOR,
@@ -268,3 +262,16 @@ class Partition:
         for effect in self._leader.step(event):
             self.log.advance_high_watermark(effect.offset)
             self.wake_all()
+
+
+@lru_cache(maxsize=1)
+def _batch_of(marker: Marker, now_ms: int) -> bytes:
+    # One end is told to many partitions in a row.
+    key, value = encode_end_marker(marker.outcome, marker.coordinator_epoch)
+    return build_batch(
+        [Record(0, now_ms, key, value)],
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )

@@ -40,6 +40,23 @@ class Replicas:
     def leader_of(self, topic: Topic, number: int) -> Partition:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
         none of that number, or if its log is damaged."""
+        self._check_leads(topic, number)
+        partition = TopicPartition(topic.name, number)
+        led = self._led.get(partition)
+        if led is None or led.topic_id != topic.topic_id:
+            led = self._led[partition] = self._begin_to_lead(topic, partition)
+        return led
+
+    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
+        """The same, or None if it was never used: a log is not made for those who only look."""
+        partition = TopicPartition(topic.name, number)
+        directory = self._directory
+        if partition in self._led or directory.has(partition) or partition in directory.failed:
+            return self.leader_of(topic, number)
+        self._check_leads(topic, number)
+        return None
+
+    def _check_leads(self, topic: Topic, number: int) -> None:
         if not 0 <= number < len(topic.partitions):
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -51,11 +68,6 @@ class Replicas:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"{topic.name}-{number} is led by {state.leader}, and not here",
             )
-        partition = TopicPartition(topic.name, number)
-        led = self._led.get(partition)
-        if led is None or led.topic_id != topic.topic_id:
-            led = self._led[partition] = self._begin_to_lead(topic, partition)
-        return led
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._led.values()))
@@ -101,7 +113,7 @@ class Replicas:
 
     def _log(self, topic: Topic, partition: TopicPartition) -> Log:
         directory = self._directory
-        if partition in directory.partitions:
+        if directory.has(partition):
             log = directory.log(partition)
             if directory.topic_ids[partition] == topic.topic_id:
                 return log

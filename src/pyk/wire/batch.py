@@ -35,6 +35,7 @@ _ATTRIBUTES_AT = 21
 _MAX_TIMESTAMP_AT = 35
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
+_SEQUENCE_AT = 53
 
 _LENGTH_OVERHEAD: Final = 12
 """What `batch_length` does not count: the base offset and itself."""
@@ -216,6 +217,13 @@ def peek_producer(buffer: Buffer) -> tuple[int, int]:
         return -1, -1
     producer_id, epoch = _PRODUCER.unpack_from(buffer, _PRODUCER_AT)
     return producer_id, epoch
+
+
+def peek_sequence(buffer: Buffer) -> int:
+    """The first sequence of the first batch, in the same way."""
+    if len(buffer) < _SEQUENCE_AT + 4:
+        return -1
+    return int.from_bytes(buffer[_SEQUENCE_AT : _SEQUENCE_AT + 4], "big", signed=True)
 
 
 def iterate_batches(

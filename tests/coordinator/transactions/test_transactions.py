@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pyk.coordinator.transactions.listing import described, listed, unknown_states
 from pyk.coordinator.transactions.transaction import LAST_EPOCH, NEXT, Status
@@ -591,3 +590,60 @@ def test_a_pattern_that_is_none_is_refused() -> None:
     with pytest.raises(KafkaError) as refused:
         asked_for(ongoing(), transactional_id_pattern="[")
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+# Figures
+
+
+def tallied(coordinator: Coordinator) -> tuple[int, int, int, int]:
+    """How many were started, committed, aborted, and of these timed out."""
+    tally = coordinator.machine.tally
+    return tally.started, tally.committed, tally.aborted, tally.timed_out
+
+
+@BOTH
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_counts_once_when_it_begins_and_once_when_it_is_decided(
+    version: int, commit: bool
+) -> None:
+    coordinator = ongoing(version)
+    coordinator.add(P, 0, C, version=version)
+    assert tallied(coordinator) == (1, 0, 0, 0)
+    coordinator.end(P, 0, commit=commit, version=version)
+    assert coordinator.machine.outstanding == 3
+    assert tallied(coordinator) == (1, commit, not commit, 0)
+    coordinator.tell_all()
+    assert coordinator.machine.outstanding == 0
+    assert tallied(coordinator) == (1, commit, not commit, 0)
+
+
+def test_one_that_takes_too_long_counts_as_timed_out_once_the_log_has_it() -> None:
+    coordinator = ongoing()
+    coordinator.log_refuses = ErrorCode.KAFKA_STORAGE_ERROR
+    coordinator.pass_time(61)
+    assert tallied(coordinator) == (1, 0, 0, 0)
+    coordinator.log_refuses = None
+    coordinator.pass_time(10)
+    assert tallied(coordinator) == (1, 0, 1, 1)
+
+
+def test_one_that_is_fenced_counts_as_aborted_and_not_as_timed_out() -> None:
+    coordinator = ongoing()
+    assert refusal(coordinator.init) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert tallied(coordinator) == (1, 0, 1, 0)
+
+
+def test_an_abort_of_nothing_is_no_transaction() -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    coordinator.abort(P, 0)
+    coordinator.tell_all()
+    assert tallied(coordinator) == (0, 0, 0, 0)
+
+
+def test_what_was_before_a_restart_is_not_counted_again() -> None:
+    coordinator = ongoing()
+    coordinator.restart()
+    assert tallied(coordinator) == (0, 0, 0, 0)
+    coordinator.commit(P, 0)
+    assert tallied(coordinator) == (0, 1, 0, 0)

@@ -10,10 +10,12 @@ tell the partitions, and whoever reads the log later tells them the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby
 from typing import Any, Final, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pyk.coordinator.machine import Record
 from pyk.types import TopicPartition
@@ -69,8 +71,7 @@ NEXT: Final[Mapping[Status, frozenset[Status]]] = {
 """What may follow what."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(Struct, frozen=True, kw_only=True):
     transactional_id: str
     producer_id: int
     producer_epoch: int

@@ -25,6 +25,7 @@ from pyk.coordinator.transactions.ending import (
     prepared,
 )
 from pyk.coordinator.transactions.listing import described
+from pyk.coordinator.transactions.tally import Tally
 from pyk.coordinator.transactions.transaction import (
     LAST_EPOCH,
     NONE,
@@ -93,6 +94,7 @@ class Transactions:
         restart."""
         self._epochs: dict[str, _Epochs] = {}
         self._timers: Timers[str] = Timers()
+        self.tally = Tally()
 
     def __iter__(self) -> Iterator[Transaction]:
         return iter(self._transactions.values())
@@ -115,6 +117,8 @@ class Transactions:
         except ValueError:
             # A status of versions to come. What was there before is the best that is known.
             return
+        before = self._transactions.get(transactional_id)
+        self.tally.note(before.status if before else None, transaction.status)
         self._transactions[transactional_id] = transaction
         if transaction.status.is_prepared:
             self._outstanding[transactional_id] = set(transaction.partitions)
@@ -122,6 +126,7 @@ class Transactions:
 
     def on_loaded(self, now: float) -> None:
         """The time that nobody was there does not count: transactions have theirs anew."""
+        self.tally = Tally()
         for transactional_id in self._prepared:
             self._prepared[transactional_id] = True
         for transaction in self:
@@ -147,8 +152,10 @@ class Transactions:
 
         def try_later(_: KafkaError) -> Decision:
             self._timers.set(transactional_id, now + RETRY_AFTER)
+            self.tally.timed_out -= 1
             return Decision()
 
+        self.tally.timed_out += 1
         return Decision([self._fence(current)], otherwise=try_later)
 
     # What producers ask for
@@ -255,6 +262,11 @@ class Transactions:
             _marking(self._transactions[transactional_id], is_resumed)
             for transactional_id, is_resumed in taken.items()
         ]
+
+    @property
+    def outstanding(self) -> int:
+        """How many partitions are not known to know."""
+        return sum(map(len, self._outstanding.values()))
 
     def is_outstanding(self, marking: Marking) -> bool:
         """Whether the transaction is not complete yet."""
