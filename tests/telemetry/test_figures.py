@@ -21,8 +21,14 @@ from pyk.metrics import exposition
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.loop import INTERVAL
 from pyk.wire.apis import ApiKey
+from pyk.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pyk.wire.messages.end_txn import EndTxnRequest
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyk.wire.messages.find_coordinator import FindCoordinatorRequest
+from pyk.wire.messages.init_producer_id import InitProducerIdRequest
 from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -157,6 +163,99 @@ async def test_groups_show_their_state_offsets_and_lag(tmp_path: Path) -> None:
         assert found["pyk_group_members"] == {("shop",): 0}
         assert found["pyk_group_offset"] == {("shop", "orders", "0"): 2}
         assert found["pyk_group_lag"] == {("shop", "orders", "0"): 1}
+
+
+def begun(name: str) -> tuple[ApiKey, int, Any]:
+    """The first request for an id, which has the topic of transactions made."""
+    return ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=name, key_type=1)
+
+
+def initialised(name: str) -> tuple[ApiKey, int, Any]:
+    request = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    return ApiKey.INIT_PRODUCER_ID, 4, request
+
+
+def joined(name: str, producer_id: int, topic: str) -> tuple[ApiKey, int, Any]:
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+    )
+    return ApiKey.ADD_PARTITIONS_TO_TXN, 3, request
+
+
+def ended(name: str, producer_id: int) -> tuple[ApiKey, int, Any]:
+    request = EndTxnRequest(
+        transactional_id=name, producer_id=producer_id, producer_epoch=0, committed=True
+    )
+    return ApiKey.END_TXN, 3, request
+
+
+def transaction_figures(figures: Figures) -> dict[str, Any]:
+    found = values(figures)
+    shown = {
+        name.removeprefix("pyk_transactions_"): found[name][()]
+        for name in found
+        if name.startswith("pyk_transactions_")
+    }
+    return {**shown, "states": found.get("pyk_transactions", {})}
+
+
+async def test_transactions_show_their_states_and_what_became_of_them(tmp_path: Path) -> None:
+    nothing = {"started_total": 0, "committed_total": 0, "aborted_total": 0, "timed_out_total": 0}
+    async with opened(tmp_path) as (broker, figures):
+        assert transaction_figures(figures) == {**nothing, "states": {}}
+        assert values(figures)["pyk_transaction_oldest_seconds"] == {(): 0}
+        *_, given = await ask(broker, wanted("orders"), begun("shop"), initialised("shop"))
+        assert transaction_figures(figures) == {**nothing, "states": {("Empty",): 1}}
+        await ask(broker, joined("shop", given.producer_id, "orders"))
+        assert transaction_figures(figures) == {
+            **nothing, "started_total": 1, "states": {("Ongoing",): 1},
+        }  # fmt: skip
+        with trio.fail_after(10):
+            while not values(figures)["pyk_transaction_oldest_seconds"][()]:
+                await trio.lowlevel.checkpoint()
+        assert values(figures)["pyk_transaction_oldest_seconds"][()] < 10
+        await ask(broker, ended("shop", given.producer_id))
+        while transaction_figures(figures)["states"] != {("CompleteCommit",): 1}:
+            await trio.lowlevel.checkpoint()
+        found = values(figures)
+    assert found["pyk_transaction_markers_outstanding"] == {(): 0}
+    assert found["pyk_transaction_oldest_seconds"] == {(): 0}
+    assert found["pyk_transactions_committed_total"] == {(): 1}
+
+
+async def test_a_partition_shows_how_far_a_transaction_holds_readers_back(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (broker, figures):
+        *_, given = await ask(broker, wanted("orders"), begun("shop"), initialised("shop"))
+        batch = build_batch(
+            [Record(0, 1_700_000_000_000, None, b"value")],
+            producer_id=given.producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = [PartitionProduceData(index=0, records=batch)]
+        request = ProduceRequest(
+            transactional_id="shop",
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name="orders", partition_data=data)],
+        )
+        await ask(
+            broker,
+            written("orders"),
+            joined("shop", given.producer_id, "orders"),
+            (ApiKey.PRODUCE, 9, request),
+            written("orders"),
+        )
+        found = values(figures)
+        assert found["pyk_partition_high_watermark"]["orders", "0"] == 7
+        assert found["pyk_partition_last_stable_offset"]["orders", "0"] == 3
+        await ask(broker, ended("shop", given.producer_id))
+        while values(figures)["pyk_partition_last_stable_offset"]["orders", "0"] != 8:
+            await trio.lowlevel.checkpoint()
 
 
 async def test_connections_come_and_go(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class Figures(Struct, frozen=True, kw_only=True):
         yield from partition_families(context)
         yield from reader_families(context)
         yield from group_families(context)
+        yield from transaction_families(context)
         delay = one(self.loop_delay)
         yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)
         yield from process_families(self.garbage)
@@ -191,6 +192,40 @@ def group_families(context: Context) -> Iterator[Family]:
                         lags.append(Sample(labels, lag))
     yield gauge("pyk_group_offset", "What a group has committed.", offsets)
     yield gauge("pyk_group_lag", "How many offsets are committed after that.", lags)
+
+
+def transaction_families(context: Context) -> Iterator[Family]:
+    coordinator = context.transaction_coordinator
+    shards = [] if coordinator is None else [each for each in coordinator.shards if each.is_loaded]
+    machines = [shard.machine for shard in shards]
+    states: Counter[str] = Counter()
+    now_ms = oldest_ms = context.now_ms()
+    for transaction in (each for machine in machines for each in machine):
+        states[transaction.status.title] += 1
+        if not transaction.status.is_at_rest:
+            oldest_ms = min(oldest_ms, transaction.started_ms)
+    yield gauge(
+        "pyk_transactions",
+        "Transactional ids that this broker coordinates.",
+        [Sample({"state": state}, count) for state, count in states.items()],
+    )
+    tallies = [machine.tally for machine in machines]
+    started = one(sum(tally.started for tally in tallies))
+    yield counter("pyk_transactions_started_total", "Transactions that began.", started)
+    committed = one(sum(tally.committed for tally in tallies))
+    yield counter("pyk_transactions_committed_total", "Those to be committed.", committed)
+    aborted = one(sum(tally.aborted for tally in tallies))
+    yield counter("pyk_transactions_aborted_total", "Those to be aborted.", aborted)
+    timed_out = one(sum(tally.timed_out for tally in tallies))
+    yield counter("pyk_transactions_timed_out_total", "Of those, whose time was up.", timed_out)
+    age = one((now_ms - oldest_ms) / 1000)
+    yield gauge("pyk_transaction_oldest_seconds", "Age of the oldest that is open.", age)
+    outstanding = one(sum(machine.outstanding for machine in machines))
+    yield gauge(
+        "pyk_transaction_markers_outstanding",
+        "Partitions that are to be told of an outcome.",
+        outstanding,
+    )
 
 
 def _lag(context: Context, topic: str, number: int, offset: int) -> int | None:
