@@ -66,7 +66,7 @@ STORY = [
     ("consume nobody", b""),
     ("log dump DATA --partition orders-4 --records", b""),
     ("log dump DATA --partition orders-4 --records --format json --offsets 1:5", b""),
-    ("log dump DATA --partition orders-0 --partition orders-9", b""),
+    ("log dump DATA --partition orders-4 --partition orders-9", b""),
     ("topic trim orders -p 4 -o 3", b""),
     ("topic trim orders -p 4 -o 99", b""),
     ("topic trim orders -p 9 -o 1", b""),

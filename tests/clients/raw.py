@@ -35,6 +35,9 @@ class RawClient:
         self._stream.close()
         self._socket.close()
 
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
     def ask(self, key: ApiKey, version: int, request: Any) -> Any:
         """The response. Raise EOFError if the other side hangs up instead."""
         self.send(key, version, request)

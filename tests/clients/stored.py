@@ -14,6 +14,8 @@ from pyk.wire.messages.create_topics import (
 )
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyk.wire.prefixed import ControlType, decode_control_type
+from pyk.wire.records import read_records
 from tests.clients.raw import RawClient
 
 KNOWN_SECONDS = 30.0
@@ -60,14 +62,34 @@ def wait_until_known(address: str, topic: str, partitions: int) -> None:
 
 
 def stored_batches(address: str, topic: str, partition: int = 0) -> list[BatchHeader]:
-    wanted = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=2**30)
+    with RawClient(address) as raw:
+        records = _fetched(raw, topic, partition, 0)
+    return [header for _, header in iterate_batches(records, torn_tail_allowed=True)]
+
+
+def stored_markers(
+    address: str, topic: str, partition: int = 0
+) -> list[tuple[BatchHeader, ControlType]]:
+    """All ends of transactions in a partition, and what they say."""
+    found, offset = [], 0
+    with RawClient(address) as raw:
+        while records := _fetched(raw, topic, partition, offset):
+            for position, header in iterate_batches(records, torn_tail_allowed=True):
+                offset = header.next_offset
+                if header.is_control:
+                    [marker] = read_records(records, position, header)
+                    found.append((header, ControlType(decode_control_type(marker.key))))
+    return found
+
+
+def _fetched(raw: RawClient, topic: str, partition: int, offset: int) -> bytes:
+    wanted = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=2**30)
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=1,
         max_bytes=2**30,
         topics=[FetchTopic(topic=topic, partitions=[wanted])],
     )
-    with RawClient(address) as raw:
-        ((found,),) = [each.partitions for each in raw.ask(ApiKey.FETCH, 12, request).responses]
+    ((found,),) = [each.partitions for each in raw.ask(ApiKey.FETCH, 12, request).responses]
     assert found.error_code == 0
-    return [header for _, header in iterate_batches(found.records, torn_tail_allowed=True)]
+    return bytes(found.records or b"")

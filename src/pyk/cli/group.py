@@ -21,7 +21,16 @@ from pyk.cli.group_description import (
 )
 from pyk.cli.offsets import Point, parse_duration, parse_point
 from pyk.cli.options import complete_groups, confirm, pattern, with_cluster, yes_option
-from pyk.cli.output import Field, Format, Row, Value, format_option, show, show_sections
+from pyk.cli.output import (
+    Field,
+    Format,
+    Row,
+    Value,
+    format_option,
+    show,
+    show_report,
+    show_sections,
+)
 from pyk.cli.root import REFUSED
 from pyk.cli.seeking import (
     Aim,
@@ -379,9 +388,3 @@ def outcome(error: KafkaError | None) -> Row:
 
 def explained(error: KafkaError | None) -> str | None:
     return None if error is None else error.message or WHAT_TO_DO.get(error.code)
-
-
-def show_report(rows: Sequence[Row], fields: Sequence[Field], format_: Format) -> None:
-    """The column of messages only if there are any."""
-    is_plain = format_ in ("text", "wide") and not any(row["message"] for row in rows)
-    show(rows, fields[:-1] if is_plain else fields, format_)

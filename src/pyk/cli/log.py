@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,25 +11,25 @@ from typing import Any, Final
 import click
 
 from pyk.cli.internal_records import Decoder, decoder, name_of
-from pyk.cli.log_files import (
+from pyk.cli.output import Field, Format, Row, cell, format_option, heading, show
+from pyk.cli.records import as_document, as_text, moment
+from pyk.cli.root import REFUSED
+from pyk.errors import ProtocolError
+from pyk.log.files import (
     Batch,
     Damage,
     is_log_file,
+    partition_directories,
     read_batches,
     read_offset_index,
     read_snapshot,
     read_time_index,
     read_transaction_index,
 )
-from pyk.cli.output import Field, Format, Row, cell, format_option, heading, show
-from pyk.cli.records import as_document, as_text, moment
-from pyk.cli.root import REFUSED
-from pyk.errors import ProtocolError
 from pyk.wire.batch import BatchHeader
 from pyk.wire.prefixed import ControlType, decode_control_type
 from pyk.wire.records import Record, read_records
 
-PARTITION: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}-(0|[1-9][0-9]{0,9})")
 INFLATED_BYTES_MAX: Final = 256 * 1024 * 1024
 
 BATCH = (
@@ -167,14 +166,6 @@ def parse_range(text: str | None) -> range:
     if not all(part == "" or part.isdecimal() for part in (first, last)) or not colon:
         raise click.UsageError(f"{text!r} is not a range of offsets, such as 10:20")
     return range(int(first or 0), int(last or 2**63))
-
-
-def partition_directories(directory: Path) -> list[Path]:
-    found = [each for each in directory.iterdir() if each.is_dir()]
-    named = [each for each in found if PARTITION.fullmatch(each.name)]
-    return sorted(
-        named, key=lambda each: (each.name.rpartition("-")[0], int(each.name.rpartition("-")[2]))
-    )
 
 
 def files_of(path: Path, names: Sequence[str]) -> list[Path]:

@@ -104,6 +104,16 @@ def complete_groups(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
     )
 
 
+def complete_transactions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    from pyk.client.transactions import list_transactions
+
+    return _completed(
+        ctx,
+        incomplete,
+        lambda cluster: [each.transactional_id for each in list_transactions(cluster)],
+    )
+
+
 def _completed(
     ctx: click.Context, incomplete: str, find: Callable[[Cluster], list[str]]
 ) -> list[str]:

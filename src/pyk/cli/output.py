@@ -61,6 +61,12 @@ def show(rows: Sequence[Row], fields: Sequence[Field], format_: Format) -> None:
             click.echo(line)
 
 
+def show_report(rows: Sequence[Row], fields: Sequence[Field], format_: Format) -> None:
+    """What became of each. The last field is a message, with a column only if there are any."""
+    is_plain = format_ in ("text", "wide") and not any(row[fields[-1].name] for row in rows)
+    show(rows, fields[:-1] if is_plain else fields, format_)
+
+
 def show_document(document: Value, format_: Format) -> None:
     if format_ == "yaml":
         for line in _yaml_lines(document, ""):

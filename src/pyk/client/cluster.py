@@ -54,8 +54,9 @@ class Cluster:
         self._connections: dict[Address, Connection] = {}
         self._topics: dict[str, Topic] = {}
         self._controller_id = -1
-        self.coordinators: dict[str, int] = {}
-        """The brokers that look after groups, as far as they are known: see `coordinators`."""
+        self.coordinators: dict[tuple[int, str], int] = {}
+        """The brokers that look after groups and transactional ids, by what they are and their
+        names, as far as they are known: see `coordinators`."""
 
     @classmethod
     def connect(cls, bootstrap: str) -> Self:

@@ -1,4 +1,4 @@
-"""Who looks after a group: the broker that keeps its members and offsets.
+"""Who looks after a group or a transactional id: the broker that keeps what is known of it.
 
 Coordinators move, and a new one has to read what the old one wrote. What is refused for that reason
 is asked again of whoever it is then, until the client's patience is over.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from enum import IntEnum
 from typing import Final, TypeVar
 
 from pyk.client.cluster import BACKOFF, Cluster
@@ -27,31 +28,39 @@ PASSING: Final = frozenset(
     }
 )
 _MANY_KEYS: Final = Versions(4, 6)
-"""Since Kafka 3.0 one request is about many groups."""
+"""Since Kafka 3.0 one request is about many keys."""
 
 Result = TypeVar("Result")
 
 
+class KeyType(IntEnum):
+    """What a coordinator looks after."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
 def ask_coordinators(
     cluster: Cluster,
-    groups: Iterable[str],
+    keys: Iterable[str],
     ask: Callable[[Connection, list[str]], dict[str, Result]],
     error_of: Callable[[Result], KafkaError | None],
+    key_type: KeyType = KeyType.GROUP,
 ) -> dict[str, Result | KafkaError]:
-    """What each group's coordinator answers to `ask`, with a group for each of its results. Raise
+    """What each key's coordinator answers to `ask`, with a key for each of its results. Raise
     KafkaError if the broker is too old to be asked."""
     results: dict[str, Result | KafkaError] = {}
-    left = list(dict.fromkeys(groups))
+    left = list(dict.fromkeys(keys))
     deadline = time.monotonic() + cluster.settings.patience
     while left:
-        found, failed = _ask_once(cluster, left, ask)
-        failed |= {group: error for group, result in found.items() if (error := error_of(result))}
+        found, failed = _ask_once(cluster, left, ask, key_type)
+        failed |= {key: error for key, result in found.items() if (error := error_of(result))}
         is_late = time.monotonic() >= deadline
-        left = [group for group, error in failed.items() if error.code in PASSING and not is_late]
+        left = [key for key, error in failed.items() if error.code in PASSING and not is_late]
         outcome: dict[str, Result | KafkaError] = {**found, **failed}
-        results.update({group: each for group, each in outcome.items() if group not in left})
-        for group in left:
-            cluster.coordinators.pop(group, None)
+        results.update({key: each for key, each in outcome.items() if key not in left})
+        for key in left:
+            cluster.coordinators.pop((key_type, key), None)
         if left:
             time.sleep(BACKOFF)
     return results
@@ -59,44 +68,49 @@ def ask_coordinators(
 
 def _ask_once(
     cluster: Cluster,
-    groups: Collection[str],
+    keys: Collection[str],
     ask: Callable[[Connection, list[str]], dict[str, Result]],
+    key_type: KeyType,
 ) -> tuple[dict[str, Result], dict[str, KafkaError]]:
     found: dict[str, Result] = {}
-    failed = _find(cluster, [group for group in groups if group not in cluster.coordinators])
+    failed = _find(
+        cluster, [key for key in keys if (key_type, key) not in cluster.coordinators], key_type
+    )
     by_broker: dict[int, list[str]] = defaultdict(list)
-    for group in groups:
-        if group not in failed:
-            by_broker[cluster.coordinators[group]].append(group)
+    for key in keys:
+        if key not in failed:
+            by_broker[cluster.coordinators[key_type, key]].append(key)
     for broker_id, asked in by_broker.items():
         connection = None
         try:
             connection = cluster.broker(broker_id)
             found |= ask(connection, asked)
         except Unreachable as error:
-            failed |= dict.fromkeys(asked, _unreachable(error))
+            failed |= dict.fromkeys(asked, _unreachable(error, key_type))
             if connection is not None:
                 cluster.forget(connection)
     return found, failed
 
 
-def _find(cluster: Cluster, groups: list[str]) -> dict[str, KafkaError]:
+def _find(cluster: Cluster, keys: list[str], key_type: KeyType) -> dict[str, KafkaError]:
     """Learn who coordinates these. The errors of those of which nobody knows now."""
-    if not groups:
+    if not keys:
         return {}
     cluster.any_broker().version_of(ApiKey.FIND_COORDINATOR, _MANY_KEYS)
-    answer = cluster.ask(FindCoordinatorRequest(coordinator_keys=groups), FindCoordinatorResponse)
+    request = FindCoordinatorRequest(coordinator_keys=keys, key_type=key_type)
+    answer = cluster.ask(request, FindCoordinatorResponse)
     failed = {}
     for found in answer.coordinators:
         if found.error_code:
             code = ErrorCode(found.error_code)
             failed[found.key] = KafkaError(code, found.error_message or None)
         else:
-            cluster.coordinators[found.key] = found.node_id
+            cluster.coordinators[key_type, found.key] = found.node_id
     return failed
 
 
-def _unreachable(error: Unreachable) -> KafkaError:
+def _unreachable(error: Unreachable, key_type: KeyType) -> KafkaError:
+    whose = "group" if key_type is KeyType.GROUP else "transactional id"
     return KafkaError(
-        ErrorCode.NETWORK_EXCEPTION, f"the group's coordinator is not reachable: {error}"
+        ErrorCode.NETWORK_EXCEPTION, f"the {whose}'s coordinator is not reachable: {error}"
     )

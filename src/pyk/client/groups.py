@@ -13,7 +13,7 @@ from functools import partial
 
 from pyk.client.cluster import BACKOFF, Cluster
 from pyk.client.connection import Connection
-from pyk.client.coordinators import PASSING, ask_coordinators
+from pyk.client.coordinators import PASSING, KeyType, ask_coordinators
 from pyk.client.topics import refusal
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.wire.apis import ApiKey
@@ -113,7 +113,7 @@ def describe_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, Group |
     found = ask_coordinators(cluster, wanted, _describe_consumer, _error_of)
     for name, each in found.items():
         if isinstance(each, consumer.DescribedGroup):
-            results[name] = _consumer_group(each, cluster.coordinators[name])
+            results[name] = _consumer_group(each, cluster.coordinators[KeyType.GROUP, name])
         elif not isinstance(each, KafkaError):
             continue
         elif each.code is not ErrorCode.GROUP_ID_NOT_FOUND:
@@ -126,7 +126,7 @@ def describe_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, Group |
             # So brokers before Kafka 4.0 say it.
             results[name] = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         else:
-            results[name] = _classic_group(other, cluster.coordinators[name])
+            results[name] = _classic_group(other, cluster.coordinators[KeyType.GROUP, name])
     return {name: results[name] for name in wanted}
 
 

@@ -6,19 +6,27 @@ What is wrong with a file is a `Damage` among what is found in it, with its posi
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyk.log.producers import DamagedSnapshot, Producers
+from pyk.log.stored_segment import (
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    DamagedBatch,
+    IndexEntries,
+    StoredSegment,
+)
 from pyk.log.transactions import AbortedTransaction
-from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
+from pyk.types import TopicPartition
+from pyk.wire.batch import BatchHeader, check_crc
 from pyk.wire.compression import CorruptBatch
 
 SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-_OFFSET_ENTRY: Final = struct.Struct(">II")
-_TIME_ENTRY: Final = struct.Struct(">qI")
+_PARTITION: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _TRANSACTION_ENTRY: Final = struct.Struct(">hqqqq")
 
 
@@ -37,39 +45,19 @@ class Batch(NamedTuple):
 
 def read_batches(path: Path) -> Iterator[Batch | Damage]:
     """The batches of a `.log` file, up to the first of which the size cannot be right."""
-    with path.open("rb") as file:
-        end = file.seek(0, 2)
-        position = file.seek(0)
-        while position < end:
-            head = file.read(HEADER_BYTES)
-            if not any(head) and _is_zero(file):
-                # Kafka may allocate a segment before it writes to it.
-                yield Damage(position, f"nothing but zeros in the last {end - position} bytes")
-                return
-            try:
-                header = peek_header(head)
-            except CorruptBatch as wrong:
-                yield Damage(position, str(wrong))
-                return
-            data = head + file.read(header.size - HEADER_BYTES)
-            if len(data) < header.size:
-                reason = f"a batch of {header.size} bytes, of which {len(data)} are there"
-                yield Damage(position, reason)
-                return
+    segment = StoredSegment(path, base_offset(path))
+    try:
+        for placed in segment.batches():
+            position, header = placed
+            data = segment.load(placed)
             try:
                 check_crc(data, 0, header)
                 yield Batch(position, header, data, True)
             except CorruptBatch as wrong:
                 yield Batch(position, header, data, False)
                 yield Damage(position, str(wrong))
-            position += header.size
-
-
-def _is_zero(file: BinaryIO) -> bool:
-    while data := file.read(64 * 1024):
-        if any(data):
-            return False
-    return True
+    except DamagedBatch as wrong:
+        yield Damage(wrong.position, str(wrong))
 
 
 def read_offset_index(path: Path) -> Iterator[tuple[int, int] | Damage]:
@@ -77,7 +65,7 @@ def read_offset_index(path: Path) -> Iterator[tuple[int, int] | Damage]:
     base = base_offset(path)
     log = path.with_suffix(".log")
     previous = (-1, -1)
-    entries, rest = _entries(path, _OFFSET_ENTRY)
+    entries, rest = _entries(path, OFFSET_ENTRY)
     for at, (relative, position) in entries:
         yield base + relative, position
         if relative <= previous[0] or position <= previous[1]:
@@ -90,12 +78,9 @@ def read_offset_index(path: Path) -> Iterator[tuple[int, int] | Damage]:
 
 def _misses(log: Path, position: int, offset: int) -> str | None:
     """Why the batch for an entry is not where it says."""
-    with log.open("rb") as file:
-        file.seek(position)
-        try:
-            header = peek_header(file.read(HEADER_BYTES))
-        except CorruptBatch as wrong:
-            return f"there is no batch at {position} of the log: {wrong}"
+    header = StoredSegment(log, base_offset(log)).peek(position)
+    if header is None:
+        return f"there is no batch at {position} of the log"
     if header.base_offset > offset:
         return f"the batch at {position} of the log begins with {header.base_offset}"
     return None
@@ -105,7 +90,7 @@ def read_time_index(path: Path) -> Iterator[tuple[int, int] | Damage]:
     """Timestamps and offsets."""
     base = base_offset(path)
     previous: tuple[int, int] | None = None
-    entries, rest = _entries(path, _TIME_ENTRY)
+    entries, rest = _entries(path, TIME_ENTRY)
     for at, (timestamp, relative) in entries:
         yield timestamp, base + relative
         if previous and (timestamp <= previous[0] or relative < previous[1]):
@@ -138,15 +123,25 @@ def _entries(
 ) -> tuple[list[tuple[int, tuple[int, ...]]], list[Damage]]:
     """Positions and entries, up to the zeros with which Kafka fills an index in use; and what is
     wrong with the end of the file."""
-    data = path.read_bytes()
-    whole = len(data) - len(data) % shape.size
-    used = whole
-    while used and not any(data[used - shape.size : used]):
-        used -= shape.size
-    entries = [(at, shape.unpack_from(data, at)) for at in range(0, used, shape.size)]
-    if whole == len(data):
+    found = IndexEntries(path, shape)
+    entries = [(number * shape.size, found[number]) for number in range(len(found))]
+    rest = found.size % shape.size
+    if not rest:
         return entries, []
-    return entries, [Damage(whole, f"{len(data) - whole} bytes that are no whole entry")]
+    return entries, [Damage(found.size - rest, f"{rest} bytes that are no whole entry")]
+
+
+def partition_of(directory: Path) -> TopicPartition | None:
+    """Whose a directory is, by its name: nobody's if it is being deleted, or another thing."""
+    found = _PARTITION.fullmatch(directory.name)
+    return None if found is None else TopicPartition(found[1], int(found[2]))
+
+
+def partition_directories(directory: Path) -> list[Path]:
+    """Those of the partitions in a data directory, by topic and number."""
+    found = {each: partition_of(each) for each in directory.iterdir() if each.is_dir()}
+    named = {each: partition for each, partition in found.items() if partition is not None}
+    return sorted(named, key=named.__getitem__)
 
 
 def base_offset(path: Path) -> int:
