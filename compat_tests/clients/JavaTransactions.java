@@ -14,16 +14,17 @@ import org.apache.kafka.common.serialization.StringSerializer;
 public class JavaTransactions {
     private final KafkaProducer<String, String> producer;
 
-    private JavaTransactions(String address, String transactionalId, String timeoutMs) {
+    private JavaTransactions(String[] settings) {
         Properties config = new Properties();
-        config.put("bootstrap.servers", address);
-        config.put("transactional.id", transactionalId);
-        config.put("transaction.timeout.ms", timeoutMs);
+        for (String setting : settings) {
+            String[] pair = setting.split("=", 2);
+            config.put(pair[0], pair[1]);
+        }
         producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
     }
 
     public static void main(String[] arguments) throws Exception {
-        JavaTransactions it = new JavaTransactions(arguments[0], arguments[1], arguments[2]);
+        JavaTransactions it = new JavaTransactions(arguments);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             System.out.println(it.answer(line.split(" ")));
