@@ -32,6 +32,8 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+ADDRESS_FIRST = (FEATURES, TRANSACTIONS)
 
 TIMEOUT = 120.0
 OWN = {
@@ -53,7 +55,7 @@ class Broker(NamedTuple):
     def ask(self, tool: str, *arguments: str, given: str = "") -> str:
         """What it prints, on both streams, and how it ends."""
         words = [*arguments, "--bootstrap-server", self.address]
-        if tool == FEATURES:
+        if tool in ADDRESS_FIRST:
             words = [*words[-2:], *arguments]
         command = jars.java_command(tool, *words, jvm=jars.QUICK_START)
         done = subprocess.run(

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
@@ -24,6 +25,26 @@ QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _HERE = Path(__file__).parent
 
 
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Jars that are brought together, into a directory of the cache that has this name."""
+
+    name: str
+    pom: str
+    properties: tuple[tuple[str, str], ...]
+    """Of the pom: which Kafka it is to bring."""
+
+
+SERVER = Library(f"kafka-{KAFKA_VERSION}", "pom.xml", (("kafka.version", KAFKA_VERSION),))
+"""The broker that judges, its tools, and the client of its version."""
+
+
+def client(version: str, artifact: str = "kafka-clients") -> Library:
+    """A client of Kafka's, of any version, with nothing of the broker."""
+    properties = (("kafka.version", version), ("kafka.artifact", artifact))
+    return Library(f"{artifact}-{version}", "clients.xml", properties)
+
+
 class Missing(Exception):
     """A program that the oracle needs is not on this machine. The message says what to install."""
 
@@ -32,21 +53,21 @@ class JavaFailed(Exception):
     """A Java program ended with an error. The message carries the end of what it printed."""
 
 
-def cache() -> Path:
-    """The directory of everything made from Apache Kafka's jars."""
+def cache(of: Library = SERVER) -> Path:
+    """The directory of everything made from these jars."""
     root = os.environ.get("PYK_CACHE") or _HERE.parents[1] / ".cache"
-    return Path(root).resolve() / f"kafka-{KAFKA_VERSION}"
+    return Path(root).resolve() / of.name
 
 
-def library() -> Path:
+def library(of: Library = SERVER) -> Path:
     """The directory of the jars, downloaded if need be. Raises `Missing`."""
     java()
-    return _made_once(cache() / "lib", _download)
+    return _made_once(cache(of) / "lib", functools.partial(_download, of))
 
 
-def classpath() -> str:
+def classpath(of: Library = SERVER) -> str:
     """All the jars, as Java wants them after `-cp`. Raises `Missing`."""
-    return f"{library()}{os.sep}*"
+    return f"{library(of)}{os.sep}*"
 
 
 @functools.cache
@@ -64,13 +85,16 @@ def java() -> str:
 
 
 def java_command(
-    *arguments: str, jvm: tuple[str, ...] = (), classes: Path | None = None
+    *arguments: str,
+    jvm: tuple[str, ...] = (),
+    classes: Path | None = None,
+    of: Library = SERVER,
 ) -> list[str]:
     """The command line that runs a main class, with its arguments, on Kafka's jars.
 
     `classes` is a directory that goes before the jars: see `compiled`.
     """
-    path = classpath() if classes is None else f"{classes}{os.pathsep}{classpath()}"
+    path = classpath(of) if classes is None else f"{classes}{os.pathsep}{classpath(of)}"
     return [java(), *jvm, "-cp", path, *arguments]
 
 
@@ -79,23 +103,23 @@ def run_java(main_class: str, *arguments: str, timeout: float = 120.0) -> str:
     return _run(java_command(main_class, *arguments, jvm=QUICK_START), timeout=timeout)
 
 
-def compiled(source: Path) -> Path:
+def compiled(source: Path, of: Library = SERVER) -> Path:
     """The directory of the classes of a Java file of ours, compiled once. Raises `Missing`."""
     fingerprint = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
-    jars = classpath()
+    jars = classpath(of)
 
     def compile_to(directory: Path) -> None:
         javac = _program("javac", f"a JDK of Java {JAVA_VERSION_MIN} or later, not only a JRE")
         release = ("--release", str(JAVA_VERSION_MIN))
         _run([javac, *release, "-cp", jars, "-d", str(directory), str(source)], timeout=120)
 
-    return _made_once(cache() / f"{source.stem}-{fingerprint}", compile_to)
+    return _made_once(cache(of) / f"{source.stem}-{fingerprint}", compile_to)
 
 
-def _download(directory: Path) -> None:
+def _download(of: Library, directory: Path) -> None:
     mvn = _program("mvn", "Apache Maven")
     goal = ("dependency:copy-dependencies", f"-DoutputDirectory={directory}")
-    pom = ("-f", str(_HERE / "pom.xml"), f"-Dkafka.version={KAFKA_VERSION}")
+    pom = ("-f", str(_HERE / of.pom), *(f"-D{name}={value}" for name, value in of.properties))
     _run([mvn, "--quiet", "--batch-mode", *pom, *goal], timeout=DOWNLOAD_TIMEOUT)
 
 

@@ -195,7 +195,7 @@ class Group:
         commits_always: bool = False,
     ) -> Member:
         kind = kind or self.kind
-        member = Member(next(self._names), kind, self._processes.take(kind), self)
+        member = Member(next(self._names), kind, self._processes.take(kind.program()), self)
         self._members[member.name] = member
         how = Join(
             name=member.name,

@@ -10,8 +10,6 @@ from collections import defaultdict
 from pathlib import Path
 from typing import IO, Any
 
-from tests.clients.groups.kinds import Kind
-
 STOP_SECONDS = 20.0
 READ_BYTES = 1 << 16
 
@@ -32,6 +30,9 @@ class Process:
     def tell(self, do: str, **details: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **details}).encode() + b"\n")
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """At once, without a word to anybody."""
@@ -73,8 +74,7 @@ class Processes:
         os.close(self._writes)
         self._log.close()
 
-    def take(self, kind: Kind) -> Process:
-        command = kind.program()
+    def take(self, command: tuple[str, ...]) -> Process:
         if self._idle[command]:
             return self._idle[command].pop()
         self._all.append(Process(command, self._writes, self._log))

@@ -1,0 +1,58 @@
+"""The clients that transactions are tried with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import pytest
+
+Ability: TypeAlias = Literal[
+    "be fenced by the generation of its group",
+    "commit offsets of its choice",
+    "go on after a time-out",
+]
+ALL: frozenset[Ability] = frozenset(get_args(Ability))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    name: str
+    program: Callable[[], tuple[str, ...]] = field(repr=False)
+    """The command that starts it. To find it may take long: it may have to be built."""
+    version: Literal[1, 2]
+    """Of transactions: the newest that it knows."""
+    fenced: frozenset[str] = field(repr=False)
+    """What it says when it is told that another has its place."""
+    abilities: frozenset[Ability] = field(default=ALL, repr=False)
+
+    def can(self, ability: Ability) -> bool:
+        return ability in self.abilities
+
+    def needs_to(self, ability: Ability) -> None:
+        if not self.can(ability):
+            pytest.skip(f"{self.name} has no way to {ability}")
+
+
+def python(module: str) -> Callable[[], tuple[str, ...]]:
+    return lambda: (sys.executable, "-m", f"tests.clients.transactions.programs.{module}")
+
+
+CONFLUENT = Kind(
+    name="confluent-kafka",
+    program=python("confluent"),
+    version=1,
+    fenced=frozenset({"_FENCED"}),
+    abilities=ALL - {"go on after a time-out"},
+)
+AIOKAFKA = Kind(
+    name="aiokafka",
+    program=python("aio"),
+    version=1,
+    fenced=frozenset({"ProducerFenced"}),
+    # It commits offsets for whoever has the transactional id, as all did before KIP-447.
+    abilities=ALL - {"be fenced by the generation of its group", "go on after a time-out"},
+)
+PYTHON_KINDS = (CONFLUENT, AIOKAFKA)
