@@ -98,12 +98,13 @@ class Disk(Protocol):
         """Make the names in it durable. Raise SyncFailed."""
 
 
-class RealFile:
+class ReadOnlyFile:
+    """A file of somebody else, who may append to it, rename it or remove it meanwhile."""
+
     __slots__ = ("_descriptor", "_size")
 
-    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
-        flags = os.O_RDWR | os.O_CLOEXEC | (0 if must_exist else os.O_CREAT)
-        self._descriptor = os.open(path, flags, 0o644)
+    def __init__(self, path: Path, flags: int = os.O_RDONLY) -> None:
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o644)
         self._size = os.fstat(self._descriptor).st_size
 
     def __del__(self) -> None:
@@ -113,6 +114,7 @@ class RealFile:
 
     @property
     def size(self) -> int:
+        """As it was when it was opened, and what was done here since."""
         return self._size
 
     def fileno(self) -> int:
@@ -128,6 +130,13 @@ class RealFile:
             data = os.pread(self._descriptor, left, position + size - left)
             pieces.append(data)
         return b"".join(pieces)
+
+
+class RealFile(ReadOnlyFile):
+    __slots__ = ()
+
+    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+        super().__init__(path, os.O_RDWR | (0 if must_exist else os.O_CREAT))
 
     def append(self, data: Buffer) -> None:
         written = 0
