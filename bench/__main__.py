@@ -5,7 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from bench import codec, compaction, fixture, groups, log, metrics, pacer, records, server
+from bench import (
+    codec,
+    compaction,
+    fixture,
+    groups,
+    log,
+    metrics,
+    pacer,
+    records,
+    server,
+    spark,
+    spark_source,
+    transactions,
+)
 from bench.table import Row, print_table, save
 
 SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
@@ -17,7 +30,10 @@ SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "metrics": (metrics.TITLE, metrics.rows),
     "pacer": (pacer.TITLE, pacer.rows),
     "groups": (groups.TITLE, groups.rows),
+    "spark_source": (spark_source.TITLE, spark_source.rows),
+    "transactions": (transactions.TITLE, transactions.rows),
     "fixture": (fixture.TITLE, fixture.rows),
+    "spark": (spark.TITLE, spark.rows),
 }
 
 

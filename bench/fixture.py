@@ -16,7 +16,14 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
+from bench.codec import joined
+from bench.fixture_run import FRAMES, TOPIC
 from bench.table import Row
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pyk.wire.records import Record, build_batch
+from pyk.wire.request import encode_request
 
 TITLE = "A broker for tests: medians of runs in turns"
 CONTESTANTS = {"pyk in process": "thread", "pyk process": "process", "Kafka": "kafka"}
@@ -25,6 +32,7 @@ FILES = 10
 
 TEST_FILE = """
 import pytest
+from bench.codec import joined
 from bench.fixture_run import STARTS, first_record
 
 @pytest.fixture(scope="module")
@@ -83,5 +91,23 @@ def files(kind: str) -> float:
 
 
 def caching() -> dict[str, str]:
-    """An environment in which Python keeps the bytecode of what it imports."""
-    return {k: value for k, value in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    """An environment in which Python keeps the bytecode of what it imports, and runs find what they
+    are to send."""
+    kept = {k: value for k, value in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, FRAMES: " ".join(frame.hex() for frame in requests())}
+
+
+def requests() -> tuple[bytes, bytes]:
+    """Whole frames: one that makes a topic, one that writes a record to it."""
+    metadata = MetadataRequest(
+        topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=True
+    )
+    batch = build_batch([Record(offset=0, timestamp=1_700_000_000_000, key=None, value=b"v")])
+    data = [PartitionProduceData(index=0, records=batch)]
+    produce = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=TOPIC, partition_data=data)]
+    )
+    return (
+        joined(encode_request(ApiKey.METADATA, 4, 1, "bench", metadata)),
+        joined(encode_request(ApiKey.PRODUCE, 7, 2, "bench", produce)),
+    )

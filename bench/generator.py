@@ -38,6 +38,8 @@ class Load:
     p99_us: float
     max_us: float
     answer_bytes_per_second: float
+    answered: int
+    """How many requests, with those of warming up."""
     cpu_seconds: float
     """What the generator itself took. Near the measured time it is what limits the rate."""
 
@@ -103,7 +105,7 @@ def run(
     """Keep the connections busy, and measure after a while of warming up."""
     buffer = memoryview(bytearray(RECEIVE_BYTES))
     clients = [Client(address, cycle(requests), in_flight, buffer) for _ in range(connections)]
-    _drive(clients, seconds * WARM_UP_SHARE)
+    warming_up, _ = _drive(clients, seconds * WARM_UP_SHARE)
     used = resource.getrusage(resource.RUSAGE_SELF)
     began = perf_counter()
     latencies, size = _drive(clients, seconds)
@@ -116,6 +118,7 @@ def run(
         p99_us=ordered[len(ordered) * 99 // 100] * 1e6,
         max_us=ordered[-1] * 1e6,
         answer_bytes_per_second=size / took,
+        answered=len(warming_up) + len(ordered),
         cpu_seconds=now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime,
     )
 

@@ -100,11 +100,14 @@ def loads(contestants: Sequence[Contestant]) -> Iterator[list[Row]]:
 
 
 def compare(
-    contestants: Sequence[Contestant], measure: Measure, goals: Mapping[str, tuple[str, str]]
+    contestants: Sequence[Contestant],
+    measure: Measure,
+    goals: Mapping[str, tuple[str, str]],
+    count: int = ROUNDS,
 ) -> list[Row]:
     """A row for each figure that `measure` gives, in the order of `goals`."""
     rounds: dict[str, list[Figures]] = defaultdict(list)
-    for turn in range(ROUNDS):
+    for turn in range(count):
         # Whoever comes second meets the other's dirty pages: they take turns in that, too.
         order = contestants if turn % 2 == 0 else contestants[::-1]
         found = {each.name: measure(each, turn) for each in order}
