@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 ARGS ?=
+SPARK_VERSION ?= 4.0.0
+SPARK := .cache/spark/$(SPARK_VERSION)
 
-.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs
-.PHONY: bench spark clean
+.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy transactions
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(STAMP)  ## Start a broker on localhost:9092 (ARGS="--port 0" and so on)
 	@$(BIN)/pyk serve $(ARGS)
@@ -31,14 +32,19 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests -m 'not clients and not groups' --numprocesses auto --dist loadfile $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients and not groups and not transactions' --numprocesses auto --dist loadfile $(ARGS)
 
-clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
+clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups and transactions of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
 	$(PYTEST) compat_tests/pages $(ARGS)
 	$(PYTEST) compat_tests/groups -m 'clients and not groups' $(ARGS)
+	$(PYTEST) compat_tests/transactions -m 'clients and not transactions' $(ARGS)
 
 groups: $(STAMP) .need-java .need-mvn .need-go .need-node .need-npm  ## Groups of every client, with pyk and with Apache Kafka; needs Java, Maven, Go, Node
 	$(PYTEST) compat_tests/groups $(ARGS)
+
+transactions: $(STAMP) .need-java .need-mvn .need-go  ## Transactions of every client, with pyk and with Apache Kafka; needs Java, Maven, Go
+	$(PYTEST) compat_tests/transactions $(ARGS)
+	$(PYTEST) compat_tests/clients/test_transactions_tool.py $(ARGS)
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py
@@ -52,6 +58,12 @@ crash: $(STAMP)  ## A hundred thousand crashes of data and metadata on a simulat
 
 kill: $(STAMP)  ## Kill a process that writes to a log, some hundreds of times
 	$(BIN)/python -m tests.log.killed_writer $(ARGS)
+
+adversary: $(STAMP)  ## Transactions in a network that delivers requests too late: 300 histories of each version
+	$(BIN)/python -m tests.adversary.history $(ARGS)
+
+copy: $(STAMP)  ## A million records copied in transactions while broker and copiers are killed
+	$(BIN)/python -m tests.clients.copying.run $(ARGS)
 
 hostile: $(STAMP)  ## Hostile clients, 10,000 idle ones, and a good one that must not notice
 	$(BIN)/python -m tests.server.hostile
@@ -67,8 +79,11 @@ docs: $(STAMP)  ## Write the pages that come from the code
 bench: $(STAMP)  ## Measure against the alternatives, in one run
 	$(BIN)/python -m bench $(ARGS)
 
-spark: .need-java  ## The data pipeline on Spark (not there yet)
-	@echo "make spark: the Spark pipeline is not built yet; see CHANGELOG.md for what is" >&2; exit 1
+spark: $(SPARK)/.installed .need-java  ## The data pipeline on Spark, end to end, and its audit; needs Java 17
+	$(SPARK)/bin/python -m spark_jobs.pipeline $(ARGS)
+
+sparktest: $(SPARK)/.installed .need-java .need-mvn  ## Spark's Kafka source and sink, and ours (SPARK_VERSION=3.5.7, 4.0.0 or 4.2.0)
+	$(SPARK)/bin/python -m pytest compat_tests/spark $(ARGS)
 
 clean:  ## Remove what the other verbs made
 	rm -rf $(VENV) .cache dist build bench/results .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -80,6 +95,13 @@ $(STAMP): pyproject.toml
 	    { echo "make: no venv module; on Debian: apt install python3-venv" >&2; exit 1; }
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# Each version of Spark has an environment of its own: they do not mix, and take 400 MB.
+$(SPARK)/.installed: pyproject.toml
+	@test -x $(SPARK)/bin/python || $(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --upgrade pip setuptools
+	$(SPARK)/bin/python -m pip install --quiet 'pyspark==$(SPARK_VERSION)' --editable '.[test,spark,pipeline]'
 	@touch $@
 
 NEEDED_java := Java 17 or newer; on Debian: apt install openjdk-17-jdk-headless
