@@ -201,6 +201,8 @@ async def _follow(broker: Context, server: Server) -> None:
             broker.transaction_coordinator.on_image(image)
         if broker.coordinator_of_shares is not None:
             broker.coordinator_of_shares.on_image(image)
+        if broker.shares_led is not None:
+            broker.shares_led.on_image(image)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:

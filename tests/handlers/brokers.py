@@ -119,6 +119,8 @@ async def _follow(broker: Context) -> None:
             broker.transaction_coordinator.on_image(image)
         if broker.coordinator_of_shares is not None:
             broker.coordinator_of_shares.on_image(image)
+        if broker.shares_led is not None:
+            broker.shares_led.on_image(image)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

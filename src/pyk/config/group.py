@@ -15,7 +15,7 @@ from pyk.config.values import Value
 
 ISOLATION_LEVELS: Final = ("read_committed", "read_uncommitted")
 
-_BY_DURATION: Final = "by_duration:"
+BY_DURATION: Final = "by_duration:"
 _NUMBER: Final = r"([-+]?[0-9]{1,15})"
 _DURATION: Final = (
     rf"(?ai)([-+]?)P(?=.)(?:{_NUMBER}D)?"
@@ -28,14 +28,14 @@ def _start_of_share_partitions(value: Value) -> str | None:
     assert isinstance(value, str)
     if value in ("earliest", "latest"):
         return None
-    if value.startswith(_BY_DURATION):
-        seconds = _seconds(value.removeprefix(_BY_DURATION))
+    if value.startswith(BY_DURATION):
+        seconds = seconds_of(value.removeprefix(BY_DURATION))
         if seconds is not None and seconds >= 0:
             return None
     return "it must be earliest, latest, or by_duration: with a duration as in PnDTnHnMn.nS"
 
 
-def _seconds(text: str) -> float | None:
+def seconds_of(text: str) -> float | None:
     """How long a duration is, or None if it is none."""
     found = re.fullmatch(_DURATION, text)
     if found is None:
@@ -110,6 +110,11 @@ class GroupConfig(Config):
     )
     share_renew_acknowledge_enable: bool = boolean(
         True, "Whether members of this share group may ask for more time with a record."
+    )
+    errors_deadletterqueue_topic_name: str = string(
+        "",
+        "Where records go that this share group rejects or has been offered too often. Nowhere, if "
+        "it is empty.",
     )
     share_assignment_interval_ms: int = int32(
         1000,

@@ -44,3 +44,6 @@ class ShareCoordinationConfig(Config):
         "How long a change waits for the replicas of the topic of share groups' state.",
         rule=at_least(1),
     )
+    group_share_max_share_sessions: int = int32(
+        2000, "How many members of share groups may fetch from a broker.", rule=at_least(1)
+    )

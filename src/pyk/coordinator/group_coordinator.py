@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from pyk.config.group import GroupConfig
-from pyk.config.settings import BrokerSettings
 from pyk.coordinator.group import Surroundings
+from pyk.coordinator.group_configs import GroupConfigs
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.coordinator.journal import JournalOptions, record_types
 from pyk.coordinator.shards import Parts, Shards
-from pyk.metadata.image import Configured
-from pyk.metadata.mirror import Mirror
 from pyk.wire.compression import Compression
 from pyk.wire.payloads import classic_group_records, consumer_group_records, offset_records
 
@@ -23,7 +19,7 @@ RECORD_TYPES: Final = record_types(offset_records, classic_group_records, consum
 
 
 def group_shards(parts: Parts) -> GroupShards:
-    configs = _GroupConfigs(parts.settings, parts.mirror)
+    configs = GroupConfigs(parts.settings, parts.mirror)
 
     def options() -> JournalOptions:
         config = parts.settings().config
@@ -43,28 +39,3 @@ def group_shards(parts: Parts) -> GroupShards:
         return Groups(surroundings)
 
     return Shards(parts, GROUP_TOPIC, RECORD_TYPES, options, machine)
-
-
-class _GroupConfigs:
-    """The configuration of groups, which is made of text, remembered as long as it is good."""
-
-    def __init__(self, settings: Callable[[], BrokerSettings], mirror: Mirror) -> None:
-        self._settings = settings
-        self._mirror = mirror
-        self._based_on: BrokerSettings | None = None
-        self._made: dict[str, tuple[Configured, GroupConfig]] = {}
-        self._default = GroupConfig()
-
-    def of(self, group_id: str) -> GroupConfig:
-        settings = self._settings()
-        if settings is not self._based_on:
-            self._based_on, self._made = settings, {}
-            self._default = settings.group_config()
-        configured = self._mirror.image.group_config(group_id)
-        if not configured.values:
-            return self._default
-        known = self._made.get(group_id)
-        if known is None or known[0] is not configured:
-            known = configured, settings.group_config(configured.values)
-            self._made[group_id] = known
-        return known[1]

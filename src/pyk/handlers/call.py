@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 from msgspec import Struct
@@ -22,6 +22,17 @@ class Peer(Struct, eq=False, kw_only=True):
     software_name: str = "unknown"
     """What the client said of itself in ApiVersions, see KIP-511."""
     software_version: str = "unknown"
+    _when_gone: list[Callable[[], None]] = []
+
+    def when_gone(self, call: Callable[[], None]) -> None:
+        """Have it called when the connection is over."""
+        self._when_gone.append(call)
+
+    def leave(self) -> None:
+        """The connection is over."""
+        for call in self._when_gone:
+            call()
+        self._when_gone.clear()
 
 
 class InTurn:

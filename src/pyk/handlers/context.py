@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyk.coordinator.shards import Parts
     from pyk.coordinator.share_coordinator import ShareCoordinator
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
+    from pyk.sharing.shares import Shares
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
@@ -51,6 +52,7 @@ class Context(Struct, kw_only=True):
     group_shards: GroupShards | None = None
     transaction_coordinator: TransactionCoordinator | None = None
     coordinator_of_shares: ShareCoordinator | None = None
+    shares_led: Shares | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
@@ -88,6 +90,26 @@ class Context(Struct, kw_only=True):
             self.coordinator_of_shares = ShareCoordinator(self._parts())
             self.start_soon(self.coordinator_of_shares.run)
         return self.coordinator_of_shares
+
+    @property
+    def shares(self) -> Shares:
+        """What share groups have of the partitions that this broker leads."""
+        if self.shares_led is None:
+            from pyk.coordinator.group_configs import GroupConfigs
+            from pyk.handlers.automatic_topics import found_or_made
+            from pyk.sharing.shares import Shares
+
+            self.shares_led = Shares(
+                replicas=self.replicas,
+                persister=self.share_coordinator.persister,
+                group_config=GroupConfigs(lambda: self.settings, self.mirror).of,
+                sessions_max=lambda: self.settings.config.group_share_max_share_sessions,
+                now_ms=self.now_ms,
+                start_soon=self.start_soon,
+                topic_for_letters=lambda name: found_or_made(name, self),
+            )
+            self.start_soon(self.shares_led.run)
+        return self.shares_led
 
     def begin_coordinators(self) -> None:
         """Those that have something to load, or to finish."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from pyk.coordinator.internal_topics import internal_topic
 from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.automatic_topics import make_topics
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import INTERNAL_TOPICS, Context
 from pyk.handlers.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
-from pyk.metadata.controller import Plan
-from pyk.metadata.image import Broker, ClusterImage, Topic
+from pyk.metadata.image import Broker, Topic
 from pyk.metadata.records import NO_LEADER, PartitionState
 from pyk.metadata.topic_names import check_topic_name
-from pyk.metadata.topics import Creation, TopicDefaults, create_topics
 from pyk.types import ZERO_UUID
 from pyk.wire.messages.metadata import (
     MetadataRequest,
@@ -81,22 +79,7 @@ def _missing(request: MetadataRequest, call: Call, broker: Context) -> list[str]
 async def _create_and_answer(
     request: MetadataRequest, call: Call, broker: Context, missing: Sequence[str]
 ) -> MetadataResponse:
-    config = broker.settings.config
-    defaults = TopicDefaults(
-        partitions=config.num_partitions, replication_factor=config.default_replication_factor
-    )
-
-    def decide(image: ClusterImage) -> Plan[list[Creation]]:
-        topics = [internal_topic(name, broker.settings, image) for name in missing]
-        return create_topics(image, topics, defaults, broker.rng)
-
-    outcomes = await broker.mirror.carry_out(decide)
-    # One that somebody else was faster to make is there, unless it is gone again.
-    refused = {
-        name: each
-        for name, each in outcomes
-        if isinstance(each, KafkaError) and each.code != ErrorCode.TOPIC_ALREADY_EXISTS
-    }
+    refused = await make_topics(missing, broker)
     return _answer_asked(request, call, broker, refused)
 
 

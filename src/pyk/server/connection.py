@@ -135,6 +135,7 @@ class Connection:
             if self._pipeline is not None:
                 self._pipeline.abandon()
             self._socket.close()
+            self.peer.leave()
 
     def drain(self) -> None:
         """Read no more. Whoever waits for the client sees the end of the stream."""

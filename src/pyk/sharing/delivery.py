@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pyk.sharing.state_batch import StateBatch
+from pyk.coordinator.share_state.batches import StateBatch
 
 KEEP_START_OFFSET: Final = -1
 """What is written for a start offset that stays as it was written before."""
@@ -135,6 +135,9 @@ class Change(Struct, eq=False):
     """As it is once the change is made. `KEEP_START_OFFSET` while that depends on another one."""
     delivery_complete_count: int = 0
     """As it is once the change is made, whatever comes of others that are not settled."""
+    is_whole: bool = False
+    """Whether `batches` are all that there is to know of the window, in place of what was persisted
+    before."""
     dead: list[Dead] = []
     parts: list[Part] = []
     """For `settle`."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.acknowledging import check, check_window, parted, refusal
 from pyk.sharing.delivery import (
     ACKNOWLEDGED,
@@ -33,7 +34,6 @@ from pyk.sharing.delivery import (
 )
 from pyk.sharing.runs import Piece
 from pyk.sharing.selection import Choice, Fetched, Verdict, choose
-from pyk.sharing.state_batch import StateBatch
 from pyk.sharing.window import Window
 
 
@@ -167,13 +167,19 @@ class SharePartition:
                     change.dead.append(Dead(base, end, count, Reason.REJECTED))
         return self._window.made(change)
 
-    def release(self, member_id: str, limits: Limits) -> Change:
-        """The member is gone and has not looked at what it has, so that does not count."""
+    def release(self, member_id: str, limits: Limits, *, is_orderly: bool) -> Change:
+        """The member is gone. If it said so, it has not looked at what it has, and that does not
+        count. If not, it may be what it has that was the end of it: Kafka does not count that
+        either, and then a record that kills its readers is delivered for ever."""
         change = Change()
         for base, end, held in list(self._window.runs.walk(self.start_offset)):
-            if held.is_held and held.owner == member_id:
+            if not held.is_held or held.owner != member_id:
+                continue
+            if is_orderly:
                 after = Delivery(AVAILABLE, held.delivery_count - 1)
                 self._window.begin(change, base, end, held, after)
+            else:
+                self._let_go(change, base, end, held, limits)
         return self._window.made(change)
 
     def expire(self, limits: Limits, now: float) -> Change:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -25,7 +26,6 @@ from pyk.sharing.delivery import (
 )
 from pyk.sharing.locks import Locks
 from pyk.sharing.runs import Runs
-from pyk.sharing.state_batch import StateBatch
 
 _COMPLETE = {2: ACKNOWLEDGED, 3: ARCHIVED, 4: ARCHIVED}
 """Of what was persisted. Kafka keeps 3 for records that are on the way to be archived."""
@@ -45,7 +45,8 @@ class Window:
         self._promised = 0
         """The latest start offset of the changes that are not settled."""
         self._is_unsure = False
-        """Whether something failed to be persisted, so that nobody knows what was."""
+        """Whether what is persisted is to be replaced: something failed to be, so that nobody knows
+        what was, or a delivery does not count any more, which would not be believed."""
         for batch in sorted(batches):
             self._load(batch)
         self._advance()
@@ -76,6 +77,7 @@ class Window:
         change.start_offset, change.delivery_complete_count = runs.start, self.complete
         if not change.parts:
             return change
+        self._is_unsure = self._is_unsure or _counts_less(change)
         if not self._unsettled:
             if self._is_unsure:
                 self._restate(change)
@@ -166,7 +168,11 @@ class Window:
         return start
 
     def _restate(self, change: Change) -> None:
-        change.batches = []
+        change.batches, change.is_whole = [], True
         for base, end, held in self.runs.walk(self.runs.start):
             change.persist(base, end, held)
         self._is_unsure = False
+
+
+def _counts_less(change: Change) -> bool:
+    return any(after.delivery_count < before.delivery_count for _, _, before, after in change.parts)

@@ -1,0 +1,333 @@
+"""ShareFetch, v1-2: records for one member of a share group alone, for a time (KIP-932).
+
+    session -> acknowledgements -> what is there? -> enough? -> hand it out -> answer
+                                        ^              |
+                                        +-- wait for more, or until the time is up
+
+What is there is looked at first, and handed out only when it is enough to answer with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final, NamedTuple, TypeAlias
+
+import trio
+
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.share_calls import (
+    Outcome,
+    Outcomes,
+    Pending,
+    acknowledge,
+    knows_renewal,
+    release,
+    session_key,
+    settle,
+)
+from pyk.replication.partition import Waiter
+from pyk.sharing.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SessionKey,
+    SharedPartition,
+    ShareSession,
+)
+from pyk.sharing.share import NOTHING, Handed, Seen, Share, Wish
+from pyk.types import Uuid
+from pyk.wire.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+RECORD_LIMIT: Final = 1
+"""The mode in which the number of records is a limit, and not a hint (KIP-1206)."""
+
+Result: TypeAlias = Handed | KafkaError
+Results: TypeAlias = dict[SharedPartition, Result]
+
+
+class Fetch(NamedTuple):
+    """One request on its way."""
+
+    session: ShareSession
+    partitions: list[SharedPartition]
+    """Those to fetch from, in turn."""
+    outcomes: Outcomes
+    pending: Pending
+    is_first: bool
+    is_last: bool
+
+
+def handle(
+    request: ShareFetchRequest, call: Call, broker: Context
+) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    key = session_key(request.group_id, request.member_id)
+    is_renewal = knows_renewal(call) and request.is_renew_ack
+    if is_renewal:
+        _check_renewal(request)
+    try:
+        session = _session(request, key, call, broker)
+    except KafkaError as refusal:
+        if refusal.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            return _refuse_slowly(request, refusal)
+        raise
+    epoch = request.share_session_epoch
+    outcomes, pending = (
+        acknowledge(request.topics, key, call, broker, is_renewal=is_renewal)
+        if _acknowledges(request)
+        else ({}, {})
+    )
+    is_last = epoch == FINAL_EPOCH
+    partitions = [] if is_last or is_renewal else session.in_turn(epoch)
+    fetch = Fetch(session, partitions, outcomes, pending, epoch == INITIAL_EPOCH, is_last)
+    reader = Reader(request, fetch, broker)
+    if pending or is_last:
+        return _fetch_later(fetch, reader, request, broker)
+    results = reader.read(is_late=request.max_wait_ms <= 0)
+    if results is None or reader.waits:
+        return _fetch_later(fetch, reader, request, broker, results)
+    return _answer(results, fetch, broker)
+
+
+def refuse(request: ShareFetchRequest, refusal: KafkaError) -> ShareFetchResponse:
+    return ShareFetchResponse(
+        error_code=refusal.code,
+        error_message=refusal.message,
+        acquisition_lock_timeout_ms=0,
+        responses=[],
+        node_endpoints=[],
+    )
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    """Nothing is fetched with it. Raise KafkaError."""
+    fields = {
+        "maxBytes": request.max_bytes,
+        "minBytes": request.min_bytes,
+        "maxRecords": request.max_records,
+        "maxWaitMs": request.max_wait_ms,
+    }
+    wrong = [f"{name} must be set to 0, " for name, value in fields.items() if value]
+    if wrong:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "".join(wrong) + "if isRenewAck is true.")
+
+
+def _acknowledges(request: ShareFetchRequest) -> bool:
+    return any(
+        each.acknowledgement_batches for topic in request.topics for each in topic.partitions
+    )
+
+
+def _session(
+    request: ShareFetchRequest, key: SessionKey, call: Call, broker: Context
+) -> ShareSession:
+    """Raise KafkaError."""
+    epoch, sessions = request.share_session_epoch, broker.shares.sessions
+    if epoch == FINAL_EPOCH:
+        return sessions.find(key)
+    wanted = [
+        SharedPartition(topic.topic_id, each.partition_index)
+        for topic in request.topics
+        for each in topic.partitions
+    ]
+    if epoch == INITIAL_EPOCH:
+        if _acknowledges(request):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        session = sessions.begin(key, wanted, call.peer)
+        call.peer.when_gone(lambda: broker.shares.on_disconnect(session))
+        return session
+    forgotten = [
+        SharedPartition(topic.topic_id, number)
+        for topic in request.forgotten_topics_data
+        for number in topic.partitions
+    ]
+    return sessions.go_on(key, epoch, wanted, forgotten)
+
+
+async def _refuse_slowly(request: ShareFetchRequest, refusal: KafkaError) -> ShareFetchResponse:
+    """Who is refused for want of room would ask again at once."""
+    await trio.sleep(max(request.max_wait_ms, 0) / 1000)
+    return refuse(request, refusal)
+
+
+class Reader:
+    """Looks at partitions, and hands out what they have, up to the limits of one request."""
+
+    def __init__(self, request: ShareFetchRequest, fetch: Fetch, broker: Context) -> None:
+        key = fetch.session.key
+        self.shares: dict[SharedPartition, Share] = {}
+        self.waits: dict[SharedPartition, Awaitable[None]] = {}
+        """What was handed out may be sent when these are over."""
+        self._wish = Wish(
+            key.member_id,
+            request.max_records,
+            request.batch_size,
+            request.share_acquire_mode == RECORD_LIMIT,
+        )
+        self._max_bytes = min(request.max_bytes, broker.settings.config.fetch_max_bytes)
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._refusals: Results = {}
+        for each in fetch.partitions:
+            try:
+                self.shares[each] = _share(key.group_id, each, broker)
+            except KafkaError as refusal:
+                self._refusals[each] = refusal
+
+    def read(self, *, is_late: bool) -> Results | None:
+        """What is handed out, or None if it is worth waiting for more. `is_late` is when anything
+        will do."""
+        if not self.shares or self._max_bytes <= 0 or self._wish.records_max <= 0:
+            return self._refusals
+        while True:
+            seen, failed = self._look()
+            size = sum(len(each.piece.records) for each in seen.values())
+            if not failed and not is_late and size < max(self._min_bytes, 1):
+                return None
+            results = {**failed, **self._hand_out(seen)}
+            handed = [each for each in results.values() if isinstance(each, Handed)]
+            is_news = len(handed) < len(results) or any(each.acquired for each in handed)
+            if is_news or not any(each.has_moved for each in handed):
+                break
+        if is_news or is_late:
+            return {**dict.fromkeys(self.shares, NOTHING), **results, **self._refusals}
+        return None
+
+    def _look(self) -> tuple[dict[SharedPartition, Seen], Results]:
+        """What is there, of which each may have as much of the answer as the others."""
+        bytes_max = max(self._max_bytes // len(self.shares), 1)
+        found: dict[SharedPartition, Seen] = {}
+        failed: Results = {}
+        for partition, share in self.shares.items():
+            try:
+                seen = share.look(bytes_max)
+            except KafkaError as refusal:
+                failed[partition] = refusal
+            else:
+                if seen is not None:
+                    found[partition] = seen
+        return found, failed
+
+    def _hand_out(self, found: dict[SharedPartition, Seen]) -> Results:
+        results: Results = {}
+        left = self._wish.records_max
+        for partition, seen in found.items():
+            if left <= 0:
+                break
+            wish = self._wish._replace(records_max=left)
+            try:
+                handed, wait = self.shares[partition].hand_out(seen, wish)
+            except KafkaError as refusal:
+                results[partition] = refusal
+                continue
+            results[partition] = handed
+            left -= handed.records_count
+            if wait is not None:
+                self.waits[partition] = wait
+        return results
+
+    async def finish(self, results: Results) -> None:
+        """Wait until everything may be sent."""
+        for partition, wait in self.waits.items():
+            try:
+                await wait
+            except KafkaError as refusal:
+                results[partition] = refusal
+
+
+def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
+    topic = broker.image.topic_by_id(partition.topic_id)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    return broker.shares.of(group_id, topic, partition.partition)
+
+
+async def _fetch_later(
+    fetch: Fetch,
+    reader: Reader,
+    request: ShareFetchRequest,
+    broker: Context,
+    results: Results | None = None,
+) -> ShareFetchResponse:
+    await settle(fetch.outcomes, fetch.pending)
+    if results is None:
+        results = await _read(reader, trio.current_time() + request.max_wait_ms / 1000)
+    await reader.finish(results)
+    if fetch.is_last:
+        await release(fetch.session, broker)
+    return _answer(results, fetch, broker)
+
+
+async def _read(reader: Reader, deadline: float) -> Results:
+    waiter = Waiter()
+    for share in reader.shares.values():
+        share.add_waiter(waiter)
+    try:
+        with trio.move_on_at(deadline):
+            while True:
+                results = reader.read(is_late=False)
+                if results is not None:
+                    return results
+                await waiter.wait()
+        results = reader.read(is_late=True)
+        assert results is not None
+        return results
+    finally:
+        for share in reader.shares.values():
+            share.remove_waiter(waiter)
+
+
+def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchResponse:
+    told = {
+        partition: result
+        for partition, result in results.items()
+        if _is_told(partition, result, fetch.session) or fetch.is_first
+    }
+    told |= {partition: NOTHING for partition in fetch.outcomes if partition not in told}
+    topics: dict[Uuid, list[PartitionData]] = {}
+    for partition, result in told.items():
+        refusal = fetch.outcomes.get(partition)
+        data = _partition_data(partition.partition, result, refusal)
+        topics.setdefault(partition.topic_id, []).append(data)
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=broker.shares.lock_timeout_ms(fetch.session.key.group_id),
+        responses=[
+            ShareFetchableTopicResponse(topic_id=topic_id, partitions=partitions)
+            for topic_id, partitions in topics.items()
+        ],
+        node_endpoints=[],
+    )
+
+
+def _is_told(partition: SharedPartition, result: Result, session: ShareSession) -> bool:
+    is_error = isinstance(result, KafkaError)
+    has_records = not isinstance(result, KafkaError) and bool(result.acquired)
+    return session.is_told(partition, has_records=has_records, is_error=is_error)
+
+
+def _partition_data(number: int, result: Result, refusal: Outcome) -> PartitionData:
+    error = result if isinstance(result, KafkaError) else None
+    handed = NOTHING if isinstance(result, KafkaError) else result
+    return PartitionData(
+        partition_index=number,
+        error_code=ErrorCode.NONE if error is None else error.code,
+        error_message=None if error is None else error.message,
+        acknowledge_error_code=ErrorCode.NONE if refusal is None else refusal.code,
+        acknowledge_error_message=None if refusal is None else refusal.message,
+        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        records=handed.records,
+        acquired_records=[
+            AcquiredRecords(
+                first_offset=each.first_offset,
+                last_offset=each.last_offset,
+                delivery_count=each.delivery_count,
+            )
+            for each in handed.acquired
+        ],
+    )

@@ -1,0 +1,395 @@
+"""A group's share of a partition, at the partition's leader: the machine, and what it needs.
+
+    fetch        log -> acquire ---+
+    acknowledge  ------------------+--> change -> dead letters -> persisted -> settled -> answer
+    lock over    ------------------+                                               |
+    member gone  ------------------+                       those who wait are woken
+
+A change is decided at once and settled when it is persisted: until then nobody else can do anything
+with its records. That is before the answer, also for what is handed out, so that after a crash a
+record has been delivered as often as its count says.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import trio
+
+from pyk.coordinator.share_coordinator import Persister, ShareState
+from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.segment import Piece
+from pyk.log.transactions import AbortedTransaction
+from pyk.replication.partition import Isolation, Partition, Waiter
+from pyk.sharing.delivery import (
+    Acknowledgement,
+    Acquired,
+    Change,
+    Limits,
+)
+from pyk.sharing.reading import covering, find_batches
+from pyk.sharing.share_partition import SharePartition
+from pyk.sharing.start import StartingPoint
+from pyk.types import Records
+
+logger = logging.getLogger(__name__)
+
+NOT_INITIALISED: Final = -1
+
+_AWAY: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    }
+)
+_FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
+_KNOWN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+
+
+class Terms(NamedTuple):
+    """What the group's configuration says now."""
+
+    limits: Limits
+    isolation: Isolation
+    start: StartingPoint
+    dead_letter_topic: str | None
+
+
+class Wish(NamedTuple):
+    """What a member wants to be handed."""
+
+    member_id: str
+    records_max: int
+    batch_size: int
+    is_strict: bool
+    """Whether `records_max` may not be passed to hand out whole batches."""
+
+
+class Seen(NamedTuple):
+    """What the log has from where the group goes on."""
+
+    offset: int
+    piece: Piece
+    aborted: Sequence[AbortedTransaction]
+
+
+class Handed(NamedTuple):
+    """What a member gets."""
+
+    acquired: Sequence[Acquired]
+    records: Records
+    has_moved: bool
+    """Whether the group is further than before, if only past what nobody is to see."""
+
+    @property
+    def records_count(self) -> int:
+        return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
+
+
+NOTHING: Final = Handed((), b"", False)
+
+
+class Surroundings(Protocol):
+    """What shares have of their broker."""
+
+    persister: Persister
+
+    def terms_of(self, group_id: str) -> Terms: ...
+    def now_ms(self) -> int: ...
+    def start_soon(self, run: Callable[[], Awaitable[None]]) -> None: ...
+    def note_deadline(self, share: Share) -> None: ...
+    def forget(self, share: Share) -> None: ...
+    async def bury(self, share: Share, change: Change, topic: str) -> None:
+        """Write dead letters. What cannot be written is reported, and not tried for ever."""
+
+
+class Share:
+    def __init__(
+        self, key: SharePartitionKey, partition: Partition, surroundings: Surroundings
+    ) -> None:
+        self.key = key
+        self.partition = partition
+        self.machine: SharePartition | None = None
+        """None until its state is read."""
+        self.failure: KafkaError | None = None
+        """Why it cannot be used any more."""
+        self.acknowledged: dict[int, int] = {}
+        """How many records were acknowledged, by the type of acknowledgement."""
+        self.dead_letters = 0
+        self._surroundings = surroundings
+        self._waiters: dict[Waiter, None] = {}
+        self._unsettled = 0
+        self._held_up: trio.Event | None = None
+        """Set when the last of those changes is done that could not be persisted at once. Others
+        come behind it: they are persisted in the order in which they are made."""
+
+    # Beginning and end
+
+    def begin(self) -> None:
+        """Read the state, at once or in time. Raise KafkaError."""
+        leader_epoch = self.partition.leader_epoch
+        try:
+            state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
+        except KafkaError as refusal:
+            raise self._give_up(refusal) from refusal
+        if isinstance(state, ShareState):
+            self._take(state)
+            return
+
+        async def take_later() -> None:
+            try:
+                self._take(await state)
+            except KafkaError as refusal:
+                self._give_up(refusal)
+
+        self._surroundings.start_soon(take_later)
+
+    def _take(self, state: ShareState) -> None:
+        start_offset = state.start_offset
+        terms = self._surroundings.terms_of(self.key.group_id)
+        if start_offset == NOT_INITIALISED:
+            start_offset = terms.start.offset_in(self.partition, self._surroundings.now_ms())
+        self.machine = SharePartition(state.state_epoch, start_offset, state.batches)
+        self._carry_out(self.machine.recover(terms.limits))
+        self.wake_all()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost with it that is not persisted."""
+        machine = self.machine
+        return machine is None or (not self._unsettled and not machine.acquired)
+
+    def close(self, refusal: KafkaError) -> None:
+        """It is not to be used any more, and who waits for it is told."""
+        self.failure = self.failure or refusal
+        self.wake_all()
+
+    def check(self) -> None:
+        """Raise KafkaError."""
+        if self.failure is not None:
+            raise self.failure
+
+    def _give_up(self, refusal: KafkaError) -> KafkaError:
+        """What a client hears if its state cannot be read or written, after which it is read anew
+        by whoever asks next."""
+        heard = as_heard(refusal)
+        self._surroundings.forget(self)
+        self.close(heard)
+        return heard
+
+    # Handing out
+
+    def look(self, bytes_max: int) -> Seen | None:
+        """What there is for members, if one may have more. Raise KafkaError."""
+        self.check()
+        terms = self._surroundings.terms_of(self.key.group_id)
+        machine = self.machine
+        if machine is None or not machine.can_acquire(terms.limits):
+            return None
+        if machine.start_offset < self.partition.log.start_offset:
+            self._carry_out(machine.on_log_start(self.partition.log.start_offset))
+        offset = machine.next_fetch_offset()
+        if offset >= self.partition.visible_end(terms.isolation):
+            return None
+        piece, aborted, _ = self.partition.fetch(offset, bytes_max, terms.isolation)
+        return None if piece is None else Seen(offset, piece, aborted or ())
+
+    def hand_out(self, seen: Seen, wish: Wish) -> tuple[Handed, Awaitable[None] | None]:
+        """Acquire of what was seen, in the same breath. It may be sent when the awaitable is over,
+        if there is one, unless that raises KafkaError. Raise KafkaError."""
+        machine = self.machine
+        assert machine is not None
+        limits = self._surroundings.terms_of(self.key.group_id).limits
+        records = seen.piece.records
+        # The first batch may begin before what is asked for, and what is there may be taken.
+        batches = find_batches(records, wish.records_max + limits.in_flight, seen.aborted)
+        acquired, change = machine.acquire(
+            wish.member_id,
+            batches.spans,
+            fetch_offset=seen.offset,
+            max_records=wish.records_max,
+            batch_size=wish.batch_size,
+            is_strict=wish.is_strict,
+            aborted=batches.unwanted,
+            limits=limits,
+            now=trio.current_time(),
+        )
+        if acquired:
+            first, last = acquired[0].first_offset, acquired[-1].last_offset
+            handed = Handed(acquired, covering(records, batches, first, last + 1), True)
+            self.partition.bytes_out += len(handed.records)
+        else:
+            handed = NOTHING._replace(has_moved=machine.next_fetch_offset() != seen.offset)
+        return handed, self._carry_out(change)
+
+    # Taking back
+
+    def acknowledge(
+        self, member_id: str, acknowledgements: Sequence[Acknowledgement]
+    ) -> Awaitable[None] | None:
+        """Raise KafkaError."""
+        self.check()
+        machine = self.machine
+        if machine is None:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE, "the group's records are not known here yet"
+            )
+        limits = self._surroundings.terms_of(self.key.group_id).limits
+        change = machine.acknowledge(member_id, acknowledgements, limits, trio.current_time())
+        for first, last, types in acknowledgements:
+            for each in types:
+                count = last - first + 1 if len(types) == 1 else 1
+                self.acknowledged[each] = self.acknowledged.get(each, 0) + count
+        return self._carry_out(change)
+
+    def release(self, member_id: str, *, is_orderly: bool) -> Awaitable[None] | None:
+        """What a member has is for others. Raise KafkaError."""
+        machine = self.machine
+        if machine is None or self.failure is not None:
+            return None
+        limits = self._surroundings.terms_of(self.key.group_id).limits
+        return self._carry_out(machine.release(member_id, limits, is_orderly=is_orderly))
+
+    def deadline(self) -> float | None:
+        return None if self.machine is None or self.failure else self.machine.deadline()
+
+    def expire(self) -> None:
+        """Take back what was held for too long."""
+        if self.machine is None or self.failure is not None:
+            return
+        limits = self._surroundings.terms_of(self.key.group_id).limits
+        try:
+            self._carry_out(self.machine.expire(limits, trio.current_time()))
+        except KafkaError as refusal:
+            logger.warning("the locks of %s stay: %s", self.key.text, refusal)
+
+    # Changes
+
+    def _carry_out(self, change: Change) -> Awaitable[None] | None:
+        """Persist what was decided, and settle it. Raise KafkaError if that fails."""
+        if change.is_empty:
+            self._settle(change, is_persisted=True)
+            return None
+        topic = self._surroundings.terms_of(self.key.group_id).dead_letter_topic
+        letters_to = topic if change.dead else None
+        if letters_to is not None or self._is_held_up:
+            return self._queue(change, letters_to)
+        try:
+            kept = self._keep(change)
+        except KafkaError as refusal:
+            raise self._take_back(change, refusal) from refusal
+        if kept is None:
+            self._settle(change, is_persisted=True)
+            return None
+        return self._later(lambda: self._settle_when(kept, change))[0]
+
+    @property
+    def _is_held_up(self) -> bool:
+        return self._held_up is not None and not self._held_up.is_set()
+
+    def _queue(self, change: Change, letters_to: str | None) -> Awaitable[None]:
+        before = self._held_up
+
+        async def run() -> None:
+            if before is not None:
+                await before.wait()
+            # The letters first: after a crash in between there is one twice, and none is missing.
+            if letters_to is not None:
+                await self._surroundings.bury(self, change, letters_to)
+            try:
+                kept = self._keep(change)
+            except KafkaError as refusal:
+                raise self._take_back(change, refusal) from refusal
+            if kept is None:
+                self._settle(change, is_persisted=True)
+            else:
+                await self._settle_when(kept, change)
+
+        outcome, self._held_up = self._later(run)
+        return outcome
+
+    def _keep(self, change: Change) -> Awaitable[None] | None:
+        assert self.machine is not None
+        return self._surroundings.persister.write(
+            self.key,
+            state_epoch=self.machine.state_epoch,
+            leader_epoch=self.partition.leader_epoch,
+            start_offset=change.start_offset,
+            delivery_complete_count=change.delivery_complete_count,
+            batches=change.batches,
+            is_whole=change.is_whole,
+        )
+
+    def _later(self, run: Callable[[], Awaitable[None]]) -> tuple[Awaitable[None], trio.Event]:
+        """Have it run whether or not somebody waits for it, for a client may hang up. What to wait
+        for, and what tells that it is over."""
+        done = trio.Event()
+        refusals: list[KafkaError] = []
+        self._unsettled += 1
+
+        async def run_to_the_end() -> None:
+            try:
+                await run()
+            except KafkaError as refusal:
+                refusals.append(refusal)
+            finally:
+                self._unsettled -= 1
+                done.set()
+
+        async def wait() -> None:
+            await done.wait()
+            if refusals:
+                raise refusals[0]
+
+        self._surroundings.start_soon(run_to_the_end)
+        return wait(), done
+
+    async def _settle_when(self, kept: Awaitable[None], change: Change) -> None:
+        try:
+            await kept
+        except KafkaError as refusal:
+            raise self._take_back(change, refusal) from refusal
+        self._settle(change, is_persisted=True)
+
+    def _settle(self, change: Change, *, is_persisted: bool) -> None:
+        assert self.machine is not None
+        is_news = self.machine.settle(change, is_persisted=is_persisted)
+        self._surroundings.note_deadline(self)
+        if is_news:
+            self.wake_all()
+
+    def _take_back(self, change: Change, refusal: KafkaError) -> KafkaError:
+        self._settle(change, is_persisted=False)
+        if refusal.code in _FENCED | _KNOWN:
+            return self._give_up(refusal)
+        return as_heard(refusal)
+
+    # Who waits
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Have it woken when there may be more to hand out: of the log, or of what came back."""
+        self._waiters[waiter] = None
+        self.partition.add_waiter(waiter)
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+        self.partition.remove_waiter(waiter)
+
+    def wake_all(self) -> None:
+        for waiter in self._waiters:
+            waiter.wake()
+
+
+def as_heard(refusal: KafkaError) -> KafkaError:
+    """What is said to a member when the state of its share cannot be read or written."""
+    if refusal.code in _AWAY:
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
+    if refusal.code in _FENCED:
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, refusal.message)
+    if refusal.code in _KNOWN:
+        return refusal
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal.message)

@@ -1,0 +1,37 @@
+"""Where a share group begins to read a partition, by its `share.auto.offset.reset`."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pyk.config.group import BY_DURATION, seconds_of
+from pyk.replication.partition import Isolation, Partition
+
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+
+
+class StartingPoint(NamedTuple):
+    back_ms: int | None
+    """How far back from now. None is as far as there is."""
+
+    @classmethod
+    def parse(cls, text: str) -> StartingPoint:
+        """What the configuration has been checked to be."""
+        if text == EARLIEST:
+            return cls(None)
+        if text == LATEST:
+            return cls(0)
+        seconds = seconds_of(text.removeprefix(BY_DURATION))
+        assert seconds is not None, text
+        return cls(int(seconds * 1000))
+
+    def offset_in(self, partition: Partition, now_ms: int) -> int:
+        """If there is nothing so late yet, the end is where it will be."""
+        offsets = partition.offsets
+        if self.back_ms is None:
+            return offsets.start
+        if self.back_ms == 0:
+            return offsets.high_watermark
+        found = partition.find_timestamp(now_ms - self.back_ms, Isolation.READ_UNCOMMITTED)
+        return offsets.high_watermark if found is None else found.offset

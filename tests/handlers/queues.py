@@ -1,0 +1,169 @@
+"""Members of a share group, each on a connection of its own, for the tests of handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import isawaitable
+
+from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.errors import KafkaError
+from pyk.handlers import share_acknowledge, share_fetch
+from pyk.handlers.context import Context
+from pyk.types import Uuid
+from pyk.wire.messages.share_acknowledge import (
+    AcknowledgementBatch as Said,
+)
+from pyk.wire.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from pyk.wire.messages.share_fetch import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from pyk.wire.records import read_records
+from tests.handlers.brokers import call, sent
+
+GROUP = "workers"
+Batch = tuple[int, int, list[int]]
+"""The first offset and the last, and what is said of them."""
+
+
+async def initialise(
+    broker: Context, topic: str, partition: int = 0, start_offset: int = 0
+) -> None:
+    """Let the group begin with a partition, as its coordinator does."""
+    key = SharePartitionKey(GROUP, broker.topic_named(topic).topic_id, partition)
+    kept = broker.share_coordinator.persister.initialize(
+        key, state_epoch=0, start_offset=start_offset
+    )
+    if kept is not None:
+        await kept
+
+
+class Worker:
+    """It fetches from one partition of one topic."""
+
+    def __init__(self, broker: Context, name: str, topic: str, partition: int = 0) -> None:
+        self.broker, self.name, self.partition = broker, name, partition
+        self.topic_id: Uuid = broker.topic_named(topic).topic_id
+        self.epoch = 0
+        self.call = call(2)
+
+    async def fetch(
+        self,
+        *said: Batch,
+        max_records: int = 500,
+        is_strict: bool = False,
+        max_wait_ms: int = 0,
+        min_bytes: int = 1,
+        max_bytes: int = 2**20,
+        is_renewal: bool = False,
+        batch_size: int = 500,
+    ) -> ShareFetchResponse:
+        batches = [
+            AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+            for first, last, types in said
+        ]
+        partition = FetchPartition(partition_index=self.partition, acknowledgement_batches=batches)
+        request = ShareFetchRequest(
+            group_id=GROUP,
+            member_id=self.name,
+            share_session_epoch=self.epoch,
+            max_wait_ms=0 if is_renewal else max_wait_ms,
+            min_bytes=0 if is_renewal else min_bytes,
+            max_bytes=0 if is_renewal else max_bytes,
+            max_records=0 if is_renewal else max_records,
+            batch_size=batch_size,
+            share_acquire_mode=int(is_strict),
+            is_renew_ack=is_renewal,
+            topics=[FetchTopic(topic_id=self.topic_id, partitions=[partition])],
+            forgotten_topics_data=[],
+        )
+        request = sent(request, 2)
+        try:
+            response = share_fetch.handle(request, self.call, self.broker)
+            if isawaitable(response):
+                response = await response
+        except KafkaError as refusal:
+            response = share_fetch.refuse(request, refusal)
+        self.epoch += self.epoch >= 0 and not response.error_code
+        return sent(response, 2)
+
+    async def acknowledge(self, *said: Batch) -> ShareAcknowledgeResponse:
+        batches = [
+            Said(first_offset=first, last_offset=last, acknowledge_types=types)
+            for first, last, types in said
+        ]
+        partition = AcknowledgePartition(
+            partition_index=self.partition, acknowledgement_batches=batches
+        )
+        request = sent(
+            ShareAcknowledgeRequest(
+                group_id=GROUP,
+                member_id=self.name,
+                share_session_epoch=self.epoch,
+                topics=[AcknowledgeTopic(topic_id=self.topic_id, partitions=[partition])],
+            ),
+            2,
+        )
+        try:
+            response = share_acknowledge.handle(request, self.call, self.broker)
+            if isawaitable(response):
+                response = await response
+        except KafkaError as refusal:
+            response = share_acknowledge.refuse(request, refusal)
+        self.epoch += self.epoch >= 0 and not response.error_code
+        return sent(response, 2)
+
+    async def leave(self) -> ShareFetchResponse:
+        self.epoch = -1
+        return await self.fetch()
+
+    def die(self) -> None:
+        """Its connection is gone, without a word."""
+        self.call.peer.leave()
+
+
+def of_partition(response: ShareFetchResponse) -> PartitionData:
+    ((data,),) = [topic.partitions for topic in response.responses]
+    return data
+
+
+def acquired(response: ShareFetchResponse) -> list[tuple[int, int, int]]:
+    """First offset, last offset, and which delivery it is; nothing if nothing is said."""
+    if not response.responses:
+        return []
+    data = of_partition(response)
+    assert data.error_code == 0, (data.error_code, data.error_message)
+    return [(a.first_offset, a.last_offset, a.delivery_count) for a in data.acquired_records]
+
+
+def offsets_sent(response: ShareFetchResponse) -> list[int]:
+    """Of all records in the answer, acquired or not."""
+    records = of_partition(response).records
+    assert isinstance(records, bytes | memoryview)
+    found: list[int] = []
+    position = 0
+    while position < len(records):
+        size = 12 + int.from_bytes(records[position + 8 : position + 12], "big")
+        found += [each.offset for each in read_records(records[position : position + size])]
+        position += size
+    return found
+
+
+def spans(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Neighbours together."""
+    found: list[tuple[int, int]] = []
+    for offset in offsets:
+        if found and found[-1][1] + 1 == offset:
+            found[-1] = (found[-1][0], offset)
+        else:
+            found.append((offset, offset))
+    return found
