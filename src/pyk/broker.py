@@ -199,6 +199,8 @@ async def _follow(broker: Context, server: Server) -> None:
             broker.group_shards.on_image(image)
         if broker.transaction_coordinator is not None:
             broker.transaction_coordinator.on_image(image)
+        if broker.coordinator_of_shares is not None:
+            broker.coordinator_of_shares.on_image(image)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:

@@ -144,7 +144,7 @@ class Coordinator:
 
     def _perform(self, decision: Decision) -> None:
         producer_id = None if decision.transaction is None else decision.transaction.producer_id
-        for key, value, version, _ in decision.records:
+        for key, value, version, *_ in decision.records:
             data = None if value is None else encode_value(value, version)
             self.log.append((encode_key(key), data, producer_id))
         for record in decision.records:

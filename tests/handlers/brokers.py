@@ -12,7 +12,7 @@ import trio
 
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
-from pyk.coordinator.internal_topics import TRANSACTION_TOPIC
+from pyk.coordinator.internal_topics import SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
@@ -103,6 +103,8 @@ def _assembled(
     )
     if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):
         _ = broker.transactions
+    if any(partition.topic == SHARE_TOPIC for partition in directory.partitions):
+        _ = broker.share_coordinator
     return broker
 
 
@@ -115,6 +117,8 @@ async def _follow(broker: Context) -> None:
             broker.group_shards.on_image(image)
         if broker.transaction_coordinator is not None:
             broker.transaction_coordinator.on_image(image)
+        if broker.coordinator_of_shares is not None:
+            broker.coordinator_of_shares.on_image(image)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

@@ -14,6 +14,7 @@ from pyk.config.network import NetworkConfig
 from pyk.config.replication import ReplicationConfig
 from pyk.config.rules import at_least
 from pyk.config.security import SecurityConfig
+from pyk.config.share_coordination import ShareCoordinationConfig
 from pyk.config.storage import StorageConfig
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import LONG_MAX, ValueType
@@ -23,6 +24,7 @@ class BrokerConfig(
     SecurityConfig,
     ReplicationConfig,
     GroupDefaultsConfig,
+    ShareCoordinationConfig,
     CoordinationConfig,
     StorageConfig,
     NetworkConfig,

@@ -11,10 +11,13 @@ from pyk.metadata.topics import NewTopic
 
 GROUP_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_TOPIC: Final = "__share_group_state"
 
 _REPLICATION: Final = "offsets.topic.replication.factor"
 _TRANSACTION_REPLICATION: Final = "transaction.state.log.replication.factor"
 _TRANSACTION_MIN_ISR: Final = "transaction.state.log.min.isr"
+_SHARE_REPLICATION: Final = "share.coordinator.state.topic.replication.factor"
+_SHARE_MIN_ISR: Final = "share.coordinator.state.topic.min.isr"
 
 
 def internal_topic(name: str, settings: BrokerSettings, image: ClusterImage) -> NewTopic:
@@ -23,6 +26,8 @@ def internal_topic(name: str, settings: BrokerSettings, image: ClusterImage) -> 
         return _group_topic(settings, image)
     if name == TRANSACTION_TOPIC:
         return _transaction_topic(settings, image)
+    if name == SHARE_TOPIC:
+        return _share_topic(settings, image)
     return NewTopic(name=name)
 
 
@@ -73,10 +78,37 @@ def _transaction_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopi
     )
 
 
+def _share_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopic:
+    """It is not compacted: of a share partition's updates all count, up to its next snapshot. The
+    coordinator removes what is not needed."""
+    config = settings.config
+    replication_factor = _unless_asked_for(
+        _SHARE_REPLICATION,
+        config.share_coordinator_state_topic_replication_factor,
+        settings,
+        image,
+    )
+    min_isr = _unless_asked_for(
+        _SHARE_MIN_ISR, config.share_coordinator_state_topic_min_isr, settings, image
+    )
+    return NewTopic(
+        name=SHARE_TOPIC,
+        partitions=config.share_coordinator_state_topic_num_partitions,
+        replication_factor=replication_factor,
+        configs={
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(min_isr),
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        },
+    )
+
+
 @lru_cache(maxsize=4096)
 def partition_for(key: str, partitions: int) -> int:
-    """The partition of an internal topic that is responsible for a group or a transactional id, as
-    every broker and tool computes it: by Java's hash of the string."""
+    """The partition of an internal topic that is responsible for a group, a transactional id or a
+    share partition, as every broker and tool computes it: by Java's hash of the string."""
     hashed = 0
     units = key.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(units), 2):

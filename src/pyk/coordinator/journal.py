@@ -147,6 +147,12 @@ class Journal:
             for offset, record in enumerate(records)
         ]
 
+    def prune(self, offset: int) -> None:
+        """Let the log start there, as far as it is committed. It is no harm if it does not after a
+        crash."""
+        log = self._partition.log
+        log.advance_start(min(offset, log.high_watermark))
+
     def is_committed(self, end_offset: int) -> bool:
         """Whether what is before that offset is where it has to be for an answer."""
         return self._partition.log.high_watermark >= end_offset > self._flush_due_before
@@ -201,9 +207,10 @@ class Journal:
         key = None if stored.key is None else decode_key(self._types.keys, stored.key)
         if key is None:
             return None
-        if stored.value is None:
-            return Record(key, None)
-        return Record(key, decode_value(self._types.values[type(key)], stored.value))
+        value: Any | None = None
+        if stored.value is not None:
+            value = decode_value(self._types.values[type(key)], stored.value)
+        return Record(key, value, offset=stored.offset)
 
 
 def as_coordinator(refusal: KafkaError) -> KafkaError:

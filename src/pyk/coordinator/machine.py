@@ -34,6 +34,8 @@ class Record(NamedTuple):
     """Of the value."""
     producer_id: int | None = None
     """Whose transaction it belongs to: it counts when that is committed."""
+    offset: int = -1
+    """Where the log has it, when it is applied."""
 
 
 class TransactionEnd(NamedTuple):

@@ -35,6 +35,7 @@ class Shard(Generic[M]):
         self._last_ticket = 0
         self.is_loaded = False
         self.is_dropped = False
+        self._settled = trio.Event()
 
     async def load(self) -> None:
         """Bring the machine to where its log is. Others have their turn now and then."""
@@ -49,8 +50,13 @@ class Shard(Generic[M]):
         """The machine is where its log is."""
         self.machine.on_loaded(trio.current_time())
         self.is_loaded = True
+        self._settled.set()
         self._tell_deadline()
         self._note_change(self)
+
+    async def wait_loaded(self) -> None:
+        """Until it answers, or never will."""
+        await self._settled.wait()
 
     @property
     def unreadable(self) -> int:
@@ -118,6 +124,7 @@ class Shard(Generic[M]):
     def drop(self) -> None:
         """This broker is no longer the one to ask. Who waits is told."""
         self.is_dropped, self.is_loaded = True, False
+        self._settled.set()
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
             waiter.answer(KafkaError(ErrorCode.NOT_COORDINATOR), 0)
@@ -134,10 +141,10 @@ class Shard(Generic[M]):
                 decision = decision.otherwise(refusal)
                 assert not decision.records, "the log has refused already"
             transaction = decision.transaction
-            for record in decision.records:
-                if transaction is not None:
-                    record = record._replace(producer_id=transaction.producer_id)
-                self.machine.apply(record)
+            producer_id = None if transaction is None else transaction.producer_id
+            offset = self._journal.end_offset - len(decision.records)
+            for number, (key, value, version, *_) in enumerate(decision.records, start=offset):
+                self.machine.apply(Record(key, value, version, producer_id, number))
         for ticket, response in decision.replies:
             waiter = self._waiters.pop(ticket, None)
             if waiter is not None:

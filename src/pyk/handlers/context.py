@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pyk.config.settings import BrokerSettings
-from pyk.coordinator.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC
+from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
 from pyk.log.directory import DataDirectory
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from pyk.coordinator.group_coordinator import GroupShards
     from pyk.coordinator.shards import Parts
+    from pyk.coordinator.share_coordinator import ShareCoordinator
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
 
-INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 
 class Context(Struct, kw_only=True):
@@ -49,6 +50,7 @@ class Context(Struct, kw_only=True):
     """Runs something for as long as the broker does."""
     group_shards: GroupShards | None = None
     transaction_coordinator: TransactionCoordinator | None = None
+    coordinator_of_shares: ShareCoordinator | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
@@ -78,6 +80,15 @@ class Context(Struct, kw_only=True):
             self.start_soon(self.transaction_coordinator.run)
         return self.transaction_coordinator
 
+    @property
+    def share_coordinator(self) -> ShareCoordinator:
+        if self.coordinator_of_shares is None:
+            from pyk.coordinator.share_coordinator import ShareCoordinator
+
+            self.coordinator_of_shares = ShareCoordinator(self._parts())
+            self.start_soon(self.coordinator_of_shares.run)
+        return self.coordinator_of_shares
+
     def begin_coordinators(self) -> None:
         """Those that have something to load, or to finish."""
         topics = {partition.topic for partition in self.directory.partitions}
@@ -85,6 +96,8 @@ class Context(Struct, kw_only=True):
             _ = self.groups
         if TRANSACTION_TOPIC in topics:
             _ = self.transactions
+        if SHARE_TOPIC in topics:
+            _ = self.share_coordinator
 
     def _parts(self) -> Parts:
         from pyk.coordinator.shards import Parts
