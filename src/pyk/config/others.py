@@ -46,7 +46,6 @@ OTHER_NAMES: Final = frozenset(
         "group.share.assignors",
         "group.share.initialize.retry.interval.ms",
         "group.share.max.share.sessions",
-        "group.share.max.size",
         "group.share.persister.class.name",
         "group.streams.max.size",
         "initial.broker.registration.timeout.ms",

@@ -192,12 +192,12 @@ class ConsumerGroups:
         """The group that a heartbeat is about. Who joins may make it, also of a classic group."""
         if isinstance(found, ConsumerGroup):
             return found
-        if request.member_epoch != JOINING:
-            if found is None:
-                message = f"Consumer group {request.group_id} not found."
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-            raise _no_consumer_group(request.group_id)
-        if isinstance(found, ClassicGroup):
+        if found is None and request.member_epoch != JOINING:
+            message = f"Consumer group {request.group_id} not found."
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        if found is not None:
+            if request.member_epoch != JOINING or not isinstance(found, ClassicGroup):
+                raise _no_consumer_group(request.group_id)
             if found.state is not State.EMPTY:
                 return self._upgraded(found, done, replies, now)
             done += found.tombstones()

@@ -101,9 +101,7 @@ class _Pool:
 
     def _take_from_who_has_too_many(self) -> None:
         """The odd ones stay with those who have most in this pool, and least in others."""
-        in_order = sorted(
-            self._held, key=lambda m: (-len(self._held[m]), self._loads[m], m)
-        )
+        in_order = sorted(self._held, key=lambda m: (-len(self._held[m]), self._loads[m], m))
         for rank, member_id in enumerate(in_order):
             may_have = self._quota + (rank < self._odd)
             held = sorted(

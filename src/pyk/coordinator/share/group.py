@@ -10,10 +10,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pyk.coordinator.assigned import FIRST_EPOCH, NEVER, Partitions, count
-from pyk.coordinator.group import GroupType, PartitionCheck
+from pyk.coordinator.group import Group, GroupType, PartitionCheck
 from pyk.coordinator.machine import Record
 from pyk.coordinator.share import records
 from pyk.coordinator.share.member import Member
@@ -69,7 +69,7 @@ class ShareGroup:
             for topic_id, numbers in target.items():
                 given.setdefault(topic_id, set()).update(numbers)
         return any(
-            given.get(topic_id) != known.partitions
+            given.get(topic_id, set()) != set(known.partitions)
             for topic_id, known in self.share_partitions.initialized.items()
             if known.name in self.topic_counts
         )
@@ -146,3 +146,14 @@ class ShareGroup:
     def _no_consumer_group(self) -> KafkaError:
         message = f"Group {self.group_id} is not a consumer group."
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
+def known(groups: Mapping[str, Group], group_id: str) -> ShareGroup:
+    """The share group of that name. Raise KafkaError."""
+    group = groups.get(group_id)
+    if group is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if not isinstance(group, ShareGroup):
+        message = f"Group {group_id} is not a share group."
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+    return group

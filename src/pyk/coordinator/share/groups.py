@@ -1,6 +1,6 @@
 """The share groups of a shard, as a machine: what members ask for, and what time brings.
 
-    who is it -> what has it changed -> a new epoch? -> all begun? -> a new target? -> its own part
+who is it -> what has it changed -> a new epoch? -> all begun? -> a new target? -> its own part
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyk.coordinator.metadata_hash import TopicHashes
 from pyk.coordinator.share import records, state
 from pyk.coordinator.share.assignor import Subscriber, assign
 from pyk.coordinator.share.description import described
-from pyk.coordinator.share.group import ShareGroup
+from pyk.coordinator.share.group import ShareGroup, known
 from pyk.coordinator.share.heartbeats import (
     assignment,
     check_epoch,
@@ -45,6 +45,10 @@ from pyk.wire.messages.share_group_heartbeat import (
 SESSION: Final = "share session"
 WAITING: Final = "share initialization"
 """The kinds of timers."""
+
+INITIALIZED_WITHIN: Final = 30.0
+"""After how many seconds a partition is begun again, if nothing was heard of it. A key that Kafka
+does not show sets it there."""
 
 
 class ShareGroups:
@@ -105,17 +109,17 @@ class ShareGroups:
         names = after.subscribed_topic_names
         if self._initializations.is_under_way(group.group_id, names, now):
             waiting = Waiting(ticket, after.member_id, is_full(request), before.assigned)
-            return self._wait(group.group_id, waiting, begun, done, now)
+            return self._wait(group, waiting, begun, done, now)
         placed = self._placed(group, epoch, after, done, resubscribed=epoch > group.epoch)
         is_news = is_full(request) or placed.assigned != before.assigned
         response = self._response(group.group_id, placed, is_news=is_news)
-        return Decision(done, [Reply(ticket, response)], self._refusal(ticket, begun))
+        return Decision(done, [Reply(ticket, response)], self._refusal(group, ticket, begun))
 
     def describe(self, group: ShareGroup, authorized_operations: int) -> DescribedGroup:
         return described(group, self._surroundings.image, authorized_operations)
 
     def _leave(self, request: ShareGroupHeartbeatRequest, ticket: Ticket) -> Decision:
-        group = self.known(request.group_id)
+        group = known(self._surroundings.groups, request.group_id)
         member = group.found(request.member_id)
         response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=LEAVING, heartbeat_interval_ms=0
@@ -136,7 +140,8 @@ class ShareGroups:
         group = self._surroundings.groups.get(group_id)
         if not isinstance(group, ShareGroup) or not partitions:
             return Decision()
-        return Decision([records.share_partitions(group_id, group.share_partitions.done(partitions))])
+        after = group.share_partitions.done(partitions)
+        return Decision([records.share_partitions(group_id, after)])
 
     def not_initialized(self, group_id: str, partitions: ByTopic) -> Decision:
         """It has not begun, and the next heartbeat is to try again."""
@@ -161,7 +166,7 @@ class ShareGroups:
         if self._initializations.is_waited_for(group_id):
             self._surroundings.timers.set(Timer(group_id, WAITING), now)
         try:
-            group = self.known(group_id)
+            group = known(self._surroundings.groups, group_id)
             member = group.found(waiting.member_id)
         except KafkaError as refusal:
             return Decision(replies=[Reply(waiting.ticket, refusal)])
@@ -199,10 +204,8 @@ class ShareGroups:
     def _group_of(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
         """Who joins may make it."""
         found = self._surroundings.groups.get(request.group_id)
-        if isinstance(found, ShareGroup):
-            return found
         if found is not None:
-            raise _no_share_group(request.group_id)
+            return known(self._surroundings.groups, request.group_id)
         if request.member_epoch != JOINING:
             message = f"Share group {request.group_id} not found."
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
@@ -256,42 +259,39 @@ class ShareGroups:
         missing = self._initializations.missing(group, topics, image, now)
         if not missing:
             return None
-        config = self._surroundings.config()
-        retry_ms = max(
-            config.group_share_initialize_retry_interval_ms, config.offsets_commit_timeout_ms
-        )
         begun = Initialization(group.group_id, epoch, missing)
-        self._initializations.begin(begun, now + retry_ms / 1000)
+        self._initializations.begin(begun, now + INITIALIZED_WITHIN)
         wanted = group.share_partitions.begun(missing)
         done.append(records.share_partitions(group.group_id, wanted))
         return begun
 
     def _wait(
         self,
-        group_id: str,
+        group: ShareGroup,
         waiting: Waiting,
         begun: Initialization | None,
         done: list[Record],
         now: float,
     ) -> Decision:
         """Until then, or for as long as it would be silent otherwise."""
+        group_id = group.group_id
         interval_ms = self._surroundings.group_config(group_id).share_heartbeat_interval_ms
         timer = Timer(group_id, WAITING)
         if timer not in self._surroundings.timers:
             self._surroundings.timers.set(timer, now + interval_ms / 1000)
         self._initializations.wait(group_id, waiting)
-        return Decision(done, otherwise=self._refusal(waiting.ticket, begun))
+        return Decision(done, otherwise=self._refusal(group, waiting.ticket, begun))
 
     def _refusal(
-        self, ticket: Ticket, begun: Initialization | None
-    ) -> Callable[[KafkaError], Decision] | None:
+        self, group: ShareGroup, ticket: Ticket, begun: Initialization | None
+    ) -> Callable[[KafkaError], Decision]:
         """If the log refuses, nothing has begun, and nobody waits."""
 
         def refuse(error: KafkaError) -> Decision:
+            group.refreshed_at = None
             if begun is not None:
                 self._initializations.end(begun)
-            for group_id in [] if begun is None else [begun.group_id]:
-                self._initializations.forget(group_id, ticket)
+            self._initializations.forget(group.group_id, ticket)
             return Decision(replies=[Reply(ticket, error)])
 
         return refuse
@@ -366,16 +366,3 @@ class ShareGroups:
     def _groups(self) -> list[ShareGroup]:
         groups = self._surroundings.groups.values()
         return [group for group in groups if isinstance(group, ShareGroup)]
-
-    def known(self, group_id: str) -> ShareGroup:
-        """Raise KafkaError."""
-        group = self._surroundings.groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-        if not isinstance(group, ShareGroup):
-            raise _no_share_group(group_id)
-        return group
-
-
-def _no_share_group(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")

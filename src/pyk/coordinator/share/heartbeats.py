@@ -1,4 +1,4 @@
-"""What a ShareGroupHeartbeat says: whether it may be said at all, and what of a member it changes."""
+"""What a ShareGroupHeartbeat says: whether it may be said, and what of a member it changes."""
 
 from __future__ import annotations
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from pyk.coordinator.assigned import Partitions
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
@@ -25,7 +28,7 @@ class Known(NamedTuple):
 ByTopic: TypeAlias = Mapping[Uuid, Known]
 
 
-class SharePartitions(NamedTuple):
+class SharePartitions(Struct, frozen=True):
     initializing: ByTopic = {}
     initialized: ByTopic = {}
     deleting: Mapping[Uuid, str] = {}
@@ -64,7 +67,7 @@ class SharePartitions(NamedTuple):
         )
 
     def given_up(self, failed: ByTopic) -> SharePartitions:
-        return self._replace(initializing=_without(self.initializing, failed))
+        return replace(self, initializing=without(self.initializing, failed))
 
     def without_topics(self, gone: Collection[Uuid]) -> SharePartitions:
         """Those topics are deleted."""

@@ -104,6 +104,7 @@ def _apply_partitions(
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
 ) -> None:
+    group.refreshed_at = None
     if value is None:
         group.partitions = None
         return
