@@ -38,6 +38,9 @@ class ShareGroup:
         """How many members subscribe to a topic."""
         self.refreshed_at: int | None = None
         """The epoch in which it last looked at its topics. Not in the log."""
+        self.may_lack_partitions = True
+        """Whether some of its topics may have partitions that are not initialized. Not in the
+        log."""
 
     @property
     def type(self) -> GroupType:

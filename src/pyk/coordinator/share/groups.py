@@ -77,7 +77,7 @@ class ShareGroups:
         for group in self._groups():
             for name in group.topic_counts:
                 if image.topics.get(name) is not before.topics.get(name):
-                    group.refreshed_at = None
+                    group.refreshed_at, group.may_lack_partitions = None, True
                     self._hashes.forget(name)
             gone = group.share_partitions.topics() - image.names.keys()
             if gone:
@@ -104,7 +104,7 @@ class ShareGroups:
         epoch = self._refreshed(group, before, after, done) if looks else group.epoch
         self._expect(group.group_id, after.member_id, now)
         begun = None
-        if looks or group.share_partitions.initializing:
+        if renamed or group.may_lack_partitions:
             begun = self._begin(group, epoch, before, after, done, now)
         names = after.subscribed_topic_names
         if self._initializations.is_under_way(group.group_id, names, now):
@@ -113,7 +113,9 @@ class ShareGroups:
         placed = self._placed(group, epoch, after, done, resubscribed=epoch > group.epoch)
         is_news = is_full(request) or placed.assigned != before.assigned
         response = self._response(group.group_id, placed, is_news=is_news)
-        return Decision(done, [Reply(ticket, response)], self._refusal(group, ticket, begun))
+        return Decision(
+            done, [Reply(ticket, response)], self._refusal(group.group_id, ticket, begun)
+        )
 
     def describe(self, group: ShareGroup, authorized_operations: int) -> DescribedGroup:
         return described(group, self._surroundings.image, authorized_operations)
@@ -255,14 +257,17 @@ class ShareGroups:
         done: list[Record],
         now: float,
     ) -> Initialization | None:
-        topics, image = group.topics_with([before], [after]), self._surroundings.image
-        missing = self._initializations.missing(group, topics, image, now)
-        if not missing:
+        """What of the group's topics nobody has begun."""
+        topics = group.topics_with([before], [after])
+        missing = group.share_partitions.missing(topics, self._surroundings.image)
+        group.may_lack_partitions = bool(missing)
+        wanted = self._initializations.not_under_way(group.group_id, missing, now)
+        if not wanted:
             return None
-        begun = Initialization(group.group_id, epoch, missing)
+        begun = Initialization(group.group_id, epoch, wanted)
         self._initializations.begin(begun, now + INITIALIZED_WITHIN)
-        wanted = group.share_partitions.begun(missing)
-        done.append(records.share_partitions(group.group_id, wanted))
+        partitions = group.share_partitions.begun(wanted)
+        done.append(records.share_partitions(group.group_id, partitions))
         return begun
 
     def _wait(
@@ -280,18 +285,17 @@ class ShareGroups:
         if timer not in self._surroundings.timers:
             self._surroundings.timers.set(timer, now + interval_ms / 1000)
         self._initializations.wait(group_id, waiting)
-        return Decision(done, otherwise=self._refusal(group, waiting.ticket, begun))
+        return Decision(done, otherwise=self._refusal(group_id, waiting.ticket, begun))
 
     def _refusal(
-        self, group: ShareGroup, ticket: Ticket, begun: Initialization | None
+        self, group_id: str, ticket: Ticket, begun: Initialization | None
     ) -> Callable[[KafkaError], Decision]:
         """If the log refuses, nothing has begun, and nobody waits."""
 
         def refuse(error: KafkaError) -> Decision:
-            group.refreshed_at = None
             if begun is not None:
                 self._initializations.end(begun)
-            self._initializations.forget(group.group_id, ticket)
+            self._initializations.forget(group_id, ticket)
             return Decision(replies=[Reply(ticket, error)])
 
         return refuse

@@ -14,10 +14,7 @@ from typing import NamedTuple
 
 from pyk.coordinator.assigned import Partitions
 from pyk.coordinator.machine import Ticket
-from pyk.coordinator.share.group import ShareGroup
-from pyk.coordinator.share.partitions import ByTopic, Known, without
-from pyk.metadata.image import ClusterImage
-from pyk.types import Uuid
+from pyk.coordinator.share.partitions import ByTopic, without
 
 
 class Initialization(NamedTuple):
@@ -60,15 +57,12 @@ class Initializations:
     def is_wanted(self) -> bool:
         return bool(self._wanted)
 
-    def missing(
-        self, group: ShareGroup, topics: Collection[str], image: ClusterImage, now: float
-    ) -> dict[Uuid, Known]:
-        """What a group should read of its topics, and nobody has begun."""
-        left = group.share_partitions.missing(topics, image)
-        for each in self._under_way.get(group.group_id, ()):
+    def not_under_way(self, group_id: str, missing: ByTopic, now: float) -> ByTopic:
+        """Those that nobody has begun."""
+        for each in self._under_way.get(group_id, ()):
             if each.until > now:
-                left = without(left, each.initialization.partitions)
-        return left
+                missing = without(missing, each.initialization.partitions)
+        return missing
 
     def begin(self, initialization: Initialization, until: float) -> None:
         self._wanted.append(initialization)

@@ -104,7 +104,7 @@ def _apply_partitions(
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
 ) -> None:
-    group.refreshed_at = None
+    group.refreshed_at, group.may_lack_partitions = None, True
     if value is None:
         group.partitions = None
         return
