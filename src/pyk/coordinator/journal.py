@@ -82,6 +82,10 @@ class Journal:
         """Records of the log that were passed over."""
 
     @property
+    def start_offset(self) -> int:
+        return self._partition.log.start_offset
+
+    @property
     def end_offset(self) -> int:
         return self._partition.log.end_offset
 

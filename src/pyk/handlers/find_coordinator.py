@@ -1,4 +1,4 @@
-"""FindCoordinator, v0-6: who looks after a group, or after the transactions of an id.
+"""FindCoordinator, v0-6: who looks after a group, the transactions of an id, a share partition.
 
 The topic that these live on is made when it is first needed, and the answer waits for it. Kafka
 makes it too, but answers that there is no coordinator, and the client asks again.
@@ -36,12 +36,14 @@ def handle(
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     keys = request.coordinator_keys if asks_for_many(call) else [request.key]
     try:
-        coordinator = _coordinator(request.key_type, broker)
+        coordinator = _coordinator(request.key_type, call, broker)
     except KafkaError as refusal:
         return _answer(call, [_refused(key, refusal) for key in keys])
-    if coordinator.has_topic:
-        return _answer(call, [_found(key, coordinator, call, broker) for key in keys])
-    return _create_and_answer(keys, coordinator, call, broker)
+    wanted = [(key, _checked(key, request.key_type)) for key in keys]
+    is_nothing = keys and all(isinstance(checked, KafkaError) for _, checked in wanted)
+    if coordinator.has_topic or is_nothing:
+        return _answer(call, [_found(*each, coordinator, call, broker) for each in wanted])
+    return _create_and_answer(wanted, coordinator, call, broker)
 
 
 def refuse(request: FindCoordinatorRequest, refusal: KafkaError) -> FindCoordinatorResponse:
@@ -59,27 +61,54 @@ def asks_for_many(call: Call) -> bool:
     return call.version >= 4
 
 
-def _coordinator(key_type: int, broker: Context) -> Shards[Any]:
+def knows_share_groups(call: Call) -> bool:
+    """KIP-932."""
+    return call.version >= 6
+
+
+def _coordinator(key_type: int, call: Call, broker: Context) -> Shards[Any]:
     """Raise KafkaError."""
     if key_type == KeyType.GROUP:
         return broker.groups
     if key_type == KeyType.TRANSACTION:
         return broker.transactions.shards
+    if key_type == KeyType.SHARE and knows_share_groups(call):
+        return broker.share_coordinator.shards
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key_type} is no kind of coordinator")
 
 
+def _checked(key: str, key_type: int) -> str | KafkaError:
+    """The key as its coordinator writes it."""
+    if key_type != KeyType.SHARE:
+        return key
+    # Imported with the coordinator, which few brokers need.
+    from pyk.coordinator.share_state.key import SharePartitionKey
+
+    try:
+        return SharePartitionKey.parse(key).text
+    except ValueError as error:
+        return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+
+
 async def _create_and_answer(
-    keys: list[str], coordinator: Shards[Any], call: Call, broker: Context
+    wanted: list[tuple[str, str | KafkaError]],
+    coordinator: Shards[Any],
+    call: Call,
+    broker: Context,
 ) -> FindCoordinatorResponse:
     try:
         await coordinator.create_topic()
     except KafkaError as refusal:
-        return _answer(call, [_refused(key, refusal) for key in keys])
-    return _answer(call, [_found(key, coordinator, call, broker) for key in keys])
+        return _answer(call, [_refused(key, refusal) for key, _ in wanted])
+    return _answer(call, [_found(*each, coordinator, call, broker) for each in wanted])
 
 
-def _found(key: str, coordinator: Shards[Any], call: Call, broker: Context) -> Coordinator:
-    leader = broker.image.brokers.get(coordinator.coordinator_of(key))
+def _found(
+    key: str, checked: str | KafkaError, coordinator: Shards[Any], call: Call, broker: Context
+) -> Coordinator:
+    if isinstance(checked, KafkaError):
+        return _refused(key, checked)
+    leader = broker.image.brokers.get(coordinator.coordinator_of(checked))
     if leader is None:
         return _refused(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     host, port = broker.address_of(leader, call.peer)

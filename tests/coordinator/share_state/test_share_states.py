@@ -39,7 +39,14 @@ def test_a_partition_begins_where_it_is_told_to() -> None:
     coordinator = Coordinator()
     coordinator.initialize(state_epoch=3, start_offset=10)
     assert coordinator.read(leader_epoch=0) == ShareState(3, 10, ())
-    assert coordinator.summary() == Summary(3, 0, 10, -1)
+    assert coordinator.summary() == Summary(3, 0, 10, 0)
+
+
+def test_a_partition_may_begin_before_anybody_knows_where() -> None:
+    coordinator = Coordinator()
+    coordinator.initialize(start_offset=-1)
+    assert coordinator.read() == ShareState(0, -1, ())
+    assert coordinator.summary() == Summary(0, 0, -1, -1)
 
 
 def test_a_partition_that_begins_anew_has_forgotten_what_was_delivered() -> None:
@@ -47,7 +54,7 @@ def test_a_partition_that_begins_anew_has_forgotten_what_was_delivered() -> None
     coordinator.write(ACKNOWLEDGED, delivery_complete_count=10)
     coordinator.initialize(state_epoch=1, start_offset=5)
     assert coordinator.read() == ShareState(1, 5, ())
-    assert coordinator.summary() == Summary(1, 0, 5, -1)
+    assert coordinator.summary() == Summary(1, 0, 5, 0)
 
 
 def test_each_snapshot_has_an_epoch_of_its_own() -> None:
@@ -127,10 +134,12 @@ def test_a_write_does_not_make_anybody_leader() -> None:
     assert refusal(lambda: coordinator.write(leader_epoch=6)) is None
 
 
-def test_a_write_without_epochs_is_not_fenced() -> None:
+def test_who_gives_no_epochs_is_not_fenced() -> None:
     coordinator = Coordinator()
     coordinator.initialize(state_epoch=4)
     coordinator.read(leader_epoch=4)
+    assert refusal(lambda: coordinator.read(leader_epoch=-1)) is None
+    assert coordinator.summary().leader_epoch == 4
     assert refusal(lambda: coordinator.write(state_epoch=-1, leader_epoch=-1)) is None
     fenced = refusal(lambda: coordinator.write(state_epoch=3, leader_epoch=4))
     assert fenced is ErrorCode.FENCED_STATE_EPOCH
@@ -181,7 +190,7 @@ def test_an_update_says_what_has_changed() -> None:
     coordinator.write(ACKNOWLEDGED, delivery_complete_count=10, leader_epoch=2)
     _, read, write = coordinator.values
     assert (read.snapshot_epoch, read.leader_epoch, read.start_offset) == (0, 2, 10)
-    assert (read.delivery_complete_count, read.state_batches) == (-1, [])
+    assert (read.delivery_complete_count, read.state_batches) == (0, [])
     assert (write.snapshot_epoch, write.leader_epoch, write.start_offset) == (0, 2, -1)
     assert (write.delivery_complete_count, len(write.state_batches)) == (10, 1)
 

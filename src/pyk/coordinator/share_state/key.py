@@ -47,4 +47,4 @@ class SharePartitionKey(NamedTuple):
             raise ValueError("a share partition has a group")
         if not _NUMBER.fullmatch(partition) or int(partition) not in _INT32:
             raise ValueError(f"{partition!r} is no partition")
-        return cls(group_id.strip(), parsed(topic_id), int(partition))
+        return cls(group_id.strip(), parsed(topic_id.removesuffix("==")), int(partition))

@@ -169,8 +169,7 @@ class ShareStates:
                 ErrorCode.INVALID_REQUEST,
                 "Write operation on uninitialized share partition not allowed.",
             )
-        if progress.leader_epoch != NOT_GIVEN:
-            _check_leader_epoch(current, progress.leader_epoch)
+        _check_leader_epoch(current, progress.leader_epoch)
         _check_state_epoch(current, progress.state_epoch)
         self._check_topic(key)
         record = self._record(key, current, progress, current.leader_epoch)
@@ -281,7 +280,7 @@ def _check_partition(key: SharePartitionKey) -> None:
 
 def _check_leader_epoch(current: SharePartition, leader_epoch: int) -> None:
     """Raise KafkaError."""
-    if leader_epoch < current.leader_epoch_seen:
+    if leader_epoch != NOT_GIVEN and leader_epoch < current.leader_epoch_seen:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
 
 

@@ -151,7 +151,7 @@ def initialised(
         state_epoch=state_epoch,
         leader_epoch=0,
         start_offset=start_offset,
-        delivery_complete_count=NOT_GIVEN,
+        delivery_complete_count=NOT_GIVEN if start_offset == NOT_GIVEN else 0,
         create_timestamp=now_ms,
         write_timestamp=now_ms,
         state_batches=[],
