@@ -11,7 +11,7 @@ from compat_tests.differential.comparison import Answers, Comparison, Make, comp
 from compat_tests.differential.sides import Side, Sides, until
 from compat_tests.differential.stored import stored
 from compat_tests.differential.test_offsets import COMMIT, FETCH, commit, fetch
-from pyk.coordinator.consumer.metadata_hash import TopicHashes
+from pyk.coordinator.metadata_hash import TopicHashes
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.records import PartitionState
 from pyk.wire.apis import ApiKey

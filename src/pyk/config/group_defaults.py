@@ -1,7 +1,7 @@
 """The broker's keys about share and streams groups: what such a group has that nobody configured,
 and what its own configuration may be.
 
-pyk has no such groups. It keeps their configurations, and judges them by these.
+pyk has no streams groups. It keeps their configurations, and judges them by these.
 """
 
 from __future__ import annotations
@@ -15,56 +15,50 @@ class GroupDefaultsConfig(Config):
         45_000,
         "How long a member of a share group may be silent before it is out.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_min_session_timeout_ms: int = int32(
         45_000,
         "The least that a share group's own session timeout may be.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_max_session_timeout_ms: int = int32(
         60_000,
         "The most that a share group's own session timeout may be.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_heartbeat_interval_ms: int = int32(
         5000,
         "How often members of a share group are told to report.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_min_heartbeat_interval_ms: int = int32(
         5000,
         "The least that a share group's own heartbeat interval may be.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_max_heartbeat_interval_ms: int = int32(
         15_000,
         "The most that a share group's own heartbeat interval may be.",
         rule=at_least(1),
-        honoured=False,
     )
     group_share_assignment_interval_ms: int = int32(
         1000,
         "How long a share group keeps an assignment before it gets a new one.",
         rule=at_least(0),
         update=CLUSTER_WIDE,
-        honoured=False,
     )
     group_share_min_assignment_interval_ms: int = int32(
         0,
         "The least that a share group's own assignment interval may be.",
         rule=at_least(0),
-        honoured=False,
     )
     group_share_max_assignment_interval_ms: int = int32(
         15_000,
         "The most that a share group's own assignment interval may be.",
         rule=at_least(0),
-        honoured=False,
+    )
+    group_share_max_size: int = int32(
+        200, "How many members a share group may have.", rule=between(1, 1000)
     )
     group_share_record_lock_duration_ms: int = int32(
         30_000,

@@ -45,7 +45,6 @@ OTHER_NAMES: Final = frozenset(
         "group.coordinator.cached.buffer.max.bytes",
         "group.share.assignors",
         "group.share.initialize.retry.interval.ms",
-        "group.share.max.size",
         "group.share.persister.class.name",
         "group.streams.max.size",
         "initial.broker.registration.timeout.ms",

@@ -10,15 +10,23 @@ from pyk.coordinator.groups import Groups
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.coordinator.journal import JournalOptions, record_types
 from pyk.coordinator.shards import Parts, Shards
+from pyk.coordinator.share_lifecycle import ShareLifecycle
 from pyk.wire.compression import Compression
-from pyk.wire.payloads import classic_group_records, consumer_group_records, offset_records
+from pyk.wire.payloads import (
+    classic_group_records,
+    consumer_group_records,
+    offset_records,
+    share_group_records,
+)
 
 GroupShards = Shards[Groups]
 
-RECORD_TYPES: Final = record_types(offset_records, classic_group_records, consumer_group_records)
+RECORD_TYPES: Final = record_types(
+    offset_records, classic_group_records, consumer_group_records, share_group_records
+)
 
 
-def group_shards(parts: Parts) -> GroupShards:
+def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:
     configs = GroupConfigs(parts.settings, parts.mirror)
 
     def options() -> JournalOptions:
@@ -38,4 +46,4 @@ def group_shards(parts: Parts) -> GroupShards:
         )
         return Groups(surroundings)
 
-    return Shards(parts, GROUP_TOPIC, RECORD_TYPES, options, machine)
+    return Shards(parts, GROUP_TOPIC, RECORD_TYPES, options, machine, shares.note_change)

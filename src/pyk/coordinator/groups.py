@@ -2,7 +2,8 @@
 
 ClassicGroups     members who share partitions out among themselves
 ConsumerGroups    members who are told by the broker (KIP-848)
-Offsets           what either kind has committed
+ShareGroups       members who read the same partitions together (KIP-932)
+Offsets           what the first two kinds have committed
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pyk.coordinator import offsets
+from pyk.coordinator.classic.answers import not_joined
 from pyk.coordinator.classic.group import ClassicGroup
 from pyk.coordinator.classic.groups import ClassicGroups
 from pyk.coordinator.consumer.group import ConsumerGroup
@@ -25,6 +27,9 @@ from pyk.coordinator.machine import (
     TransactionEnd,
 )
 from pyk.coordinator.offsets import Offsets
+from pyk.coordinator.share.group import ShareGroup
+from pyk.coordinator.share.groups import ShareGroups
+from pyk.coordinator.share.offsets import ShareOffsets
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
@@ -37,6 +42,7 @@ from pyk.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from pyk.wire.messages.offset_commit import OffsetCommitRequest
 from pyk.wire.messages.offset_delete import OffsetDeleteRequest
 from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from pyk.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pyk.wire.messages.sync_group import SyncGroupRequest
 from pyk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from pyk.wire.payloads.classic_group_records import GroupMetadataKey
@@ -53,6 +59,8 @@ class Groups:
         self.offsets = Offsets()
         self.classic = ClassicGroups(surroundings)
         self.consumer = ConsumerGroups(surroundings)
+        self.share = ShareGroups(surroundings)
+        self.share_offsets = ShareOffsets(surroundings)
         self._to_clean: list[str] = []
 
     @property
@@ -79,11 +87,13 @@ class Groups:
             case GroupMetadataKey():
                 self.classic.apply(record)
             case _:
-                self.consumer.apply(record)
+                if not self.share.apply(record):
+                    self.consumer.apply(record)
 
     def on_loaded(self, now: float) -> None:
         self.classic.on_loaded(now)
         self.consumer.on_loaded(now)
+        self.share.on_loaded(now)
         self._clean_later(now)
 
     def deadline(self) -> float | None:
@@ -100,6 +110,8 @@ class Groups:
                 return self.classic.expire(timer, now)
             case ConsumerGroup():
                 return self.consumer.expire(timer, now)
+            case ShareGroup():
+                return self.share.expire(timer, now)
         return Decision()
 
     def on_image(self, image: ClusterImage, now: float) -> Decision:
@@ -109,7 +121,7 @@ class Groups:
             return Decision()
         self.consumer.on_image(image, now)
         gone = offsets.of_deleted_topics(self.offsets, before, image, iter(list(self._groups)))
-        return Decision(list(gone))
+        return Decision([*gone, *self.share.on_image(image)])
 
     # Members of classic groups
 
@@ -121,6 +133,9 @@ class Groups:
             if not group.is_empty:
                 return self.consumer.join(request, caller, ticket, now)
             return self._replace(group, self.classic.join(request, caller, ticket, now))
+        if isinstance(group, ShareGroup):
+            refusal = not_joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return Decision(replies=[Reply(ticket, refusal)])
         return self.classic.join(request, caller, ticket, now)
 
     def _replace(self, empty: ConsumerGroup, decision: Decision) -> Decision:
@@ -165,6 +180,13 @@ class Groups:
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: float
     ) -> Decision:
         return self.consumer.heartbeat(request, caller, ticket, now)
+
+    # Members of share groups
+
+    def share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, caller: Caller, ticket: Ticket, now: float
+    ) -> Decision:
+        return self.share.heartbeat(request, caller, ticket, now)
 
     # Offsets
 
@@ -287,6 +309,14 @@ class Groups:
             raise missing(group_id) if group is None else other_type(group_id, "consumer")
         return Decision(replies=[Reply(ticket, self.consumer.describe(group, operations))])
 
+    def describe_share(
+        self, group_id: str, operations: int, ticket: Ticket, now: float
+    ) -> Decision:
+        group = self._groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            raise missing(group_id) if group is None else other_type(group_id, "share")
+        return Decision(replies=[Reply(ticket, self.share.describe(group, operations))])
+
     def delete(self, group_id: str, ticket: Ticket, now: float) -> Decision:
         group = self._found(group_id)
         group.check_delete()
@@ -314,7 +344,10 @@ class Groups:
             self._to_clean = list(self._groups)
         while self._to_clean:
             group = self._groups.get(self._to_clean.pop())
-            records = [] if group is None else self._outdated(group)
+            # A share group has no offsets, and stays until it is deleted.
+            if group is None or isinstance(group, ShareGroup):
+                continue
+            records = self._outdated(group)
             if records:
                 self._surroundings.timers.set(CLEANING, now)
                 return Decision(records)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyk.coordinator.group_coordinator import GroupShards
     from pyk.coordinator.shards import Parts
     from pyk.coordinator.share_coordinator import ShareCoordinator
+    from pyk.coordinator.share_lifecycle import ShareLifecycle
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
     from pyk.sharing.shares import Shares
 
@@ -67,9 +68,15 @@ class Context(Struct, kw_only=True):
         if self.group_shards is None:
             from pyk.coordinator.group_coordinator import group_shards
 
-            self.group_shards = group_shards(self._parts())
+            self.group_shards = group_shards(self._parts(), self.share_lifecycle)
             self.start_soon(self.group_shards.run)
         return self.group_shards
+
+    @property
+    def share_lifecycle(self) -> ShareLifecycle:
+        from pyk.coordinator.share_lifecycle import ShareLifecycle
+
+        return ShareLifecycle(lambda: self.share_coordinator.persister, self.start_soon)
 
     @property
     def transactions(self) -> TransactionCoordinator:

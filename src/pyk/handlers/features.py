@@ -12,5 +12,6 @@ METADATA_VERSION: Final = "metadata.version"
 SUPPORTED_FEATURES: Final[Mapping[str, Versions]] = {
     METADATA_VERSION: Versions(7, 30),
     "group.version": Versions(0, 1),
+    "share.version": Versions(0, 1),
     "transaction.version": Versions(0, 2),
 }

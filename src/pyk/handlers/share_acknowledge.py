@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers.acknowledgements import (
+    Outcomes,
+    Pending,
+    acknowledge,
+    release,
+    session_key,
+    settle,
+)
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import Outcomes, Pending, acknowledge, release, session_key, settle
+from pyk.handlers.share_calls import check_enabled
 from pyk.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey, ShareSession
 from pyk.types import Uuid
 from pyk.wire.messages.share_acknowledge import (
@@ -22,6 +30,7 @@ from pyk.wire.messages.share_acknowledge import (
 def handle(
     request: ShareAcknowledgeRequest, call: Call, broker: Context
 ) -> ShareAcknowledgeResponse | Awaitable[ShareAcknowledgeResponse]:
+    check_enabled(broker)
     key = session_key(request.group_id, request.member_id)
     session = _session(key, request.share_session_epoch, broker)
     outcomes, pending = acknowledge(

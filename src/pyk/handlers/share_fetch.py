@@ -15,9 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import trio
 
 from pyk.errors import ErrorCode, KafkaError
-from pyk.handlers.call import Call
-from pyk.handlers.context import Context
-from pyk.handlers.share_calls import (
+from pyk.handlers.acknowledgements import (
     Outcome,
     Outcomes,
     Pending,
@@ -27,6 +25,9 @@ from pyk.handlers.share_calls import (
     session_key,
     settle,
 )
+from pyk.handlers.call import Call
+from pyk.handlers.context import Context
+from pyk.handlers.share_calls import check_enabled
 from pyk.replication.partition import Waiter
 from pyk.sharing.sessions import (
     FINAL_EPOCH,
@@ -68,6 +69,7 @@ class Fetch(NamedTuple):
 def handle(
     request: ShareFetchRequest, call: Call, broker: Context
 ) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    check_enabled(broker)
     key = session_key(request.group_id, request.member_id)
     is_renewal = knows_renewal(call) and request.is_renew_ack
     if is_renewal:

@@ -25,7 +25,12 @@ from pyk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from pyk.wire.payloads import classic_group_records, consumer_group_records, offset_records
+from pyk.wire.payloads import (
+    classic_group_records,
+    consumer_group_records,
+    offset_records,
+    share_group_records,
+)
 from pyk.wire.prefixed import by_record_type, decode_key, decode_value, encode_key, encode_value
 
 GROUP = "orders"
@@ -36,7 +41,12 @@ SESSION = 45.0
 
 _PAYLOADS = {
     name: declared
-    for module in (classic_group_records, consumer_group_records, offset_records)
+    for module in (
+        classic_group_records,
+        consumer_group_records,
+        offset_records,
+        share_group_records,
+    )
     for name, declared in vars(module).items()
     if name.endswith(("Key", "Value"))
 }
@@ -112,14 +122,14 @@ class Coordinator:
             topics=topics,
             names=names,
         )
-        self._perform(self.groups.on_image(self.image, self.now))
+        self.perform(self.groups.on_image(self.image, self.now))
 
     def pass_time(self, seconds: float = INTERVAL) -> None:
         """Do what is due in that time, each when it is."""
         until = self.now + seconds
         while (deadline := self.groups.deadline()) is not None and deadline <= until:
             self.now = max(self.now, deadline)
-            self._perform(self.groups.expire(self.now))
+            self.perform(self.groups.expire(self.now))
         self.now = until
 
     def settle(self) -> None:
@@ -176,10 +186,10 @@ class Coordinator:
     def ask(self, decide: Callable[[Groups, Ticket, float], Decision]) -> Ticket:
         self._last_ticket += 1
         ticket = Ticket(self._last_ticket)
-        self._perform(decide(self.groups, ticket, self.now))
+        self.perform(decide(self.groups, ticket, self.now))
         return ticket
 
-    def _perform(self, decision: Decision) -> None:
+    def perform(self, decision: Decision) -> None:
         if decision.records and self.log_refuses is not None:
             error = KafkaError(self.log_refuses)
             if decision.otherwise is None:

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyk.coordinator.assigned import Targets
 from pyk.coordinator.consumer import range as by_range
 from pyk.coordinator.consumer import uniform
-from pyk.coordinator.consumer.assignors import Assignor, Subscriber, Targets
+from pyk.coordinator.consumer.assignors import Assignor, Subscriber
 from pyk.types import Uuid
 
 A, B, C = (Uuid(letter * 16) for letter in (b"a", b"b", b"c"))

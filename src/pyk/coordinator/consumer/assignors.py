@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from pyk.coordinator.consumer.member import NO_PARTITIONS, Partitions
+from pyk.coordinator.assigned import NO_PARTITIONS, Partitions, Targets
 from pyk.types import Uuid
 
 
@@ -23,8 +23,6 @@ class Subscriber(NamedTuple):
     instance_id: str | None = None
 
 
-Targets: TypeAlias = dict[str, dict[Uuid, frozenset[int]]]
-"""By the ids of members. Every member is there."""
 Assignor: TypeAlias = Callable[[Mapping[str, Subscriber], Mapping[Uuid, int]], Targets]
 """From members, and how many partitions each topic has that one of them subscribes to."""
 

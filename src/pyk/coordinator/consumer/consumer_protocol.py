@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyk.coordinator.consumer.member import NO_PARTITIONS, Partitions
+from pyk.coordinator.assigned import NO_PARTITIONS, Partitions
 from pyk.errors import ProtocolError
 from pyk.metadata.image import ClusterImage
 from pyk.types import FileSlice, Uuid

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from pyk.config.broker import BrokerConfig
+from pyk.coordinator.assigned import NEVER
 from pyk.coordinator.classic.group import CONSUMER, ClassicGroup, State
 from pyk.coordinator.classic.groups import CONVERTED
 from pyk.coordinator.classic.member import Member as ClassicMember
@@ -21,11 +22,11 @@ from pyk.coordinator.consumer.consumer_protocol import (
     encode_assignment,
     version_of,
 )
-from pyk.coordinator.consumer.group import NEVER, ConsumerGroup
+from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.member import Member
-from pyk.coordinator.consumer.metadata_hash import TopicHashes
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
+from pyk.coordinator.metadata_hash import TopicHashes
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.metadata.image import ClusterImage
 from pyk.wire.payloads.consumer_group_records import ClassicMemberMetadata, ClassicProtocol

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from pyk.coordinator.assigned import Partitions
 from pyk.coordinator.consumer.group import ConsumerGroup
-from pyk.coordinator.consumer.member import Member, Partitions
+from pyk.coordinator.consumer.member import Member
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
 from pyk.wire.messages import consumer_group_describe as wire

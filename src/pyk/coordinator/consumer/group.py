@@ -15,18 +15,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pyk.coordinator.assigned import FIRST_EPOCH, NEVER, Partitions, count
 from pyk.coordinator.consumer import records
-from pyk.coordinator.consumer.member import Member, Partitions
+from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.consumer.regular_expressions import Matches
 from pyk.coordinator.group import GroupType, PartitionCheck
 from pyk.coordinator.machine import Record
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 
-FIRST_EPOCH: Final = 1
-"""Of a group that nothing was written of yet, and of its empty target."""
-NEVER: Final = 0
-"""The time at which the target was made, if it never was."""
 MEMBER_EPOCHS_SINCE: Final = 9
 """The first version of OffsetCommit in which a member can say its epoch."""
 
@@ -113,8 +110,8 @@ class ConsumerGroup:
         names, expressions = Counter(self.topic_counts), Counter(self.regex_counts)
         for members, step in ((gone, -1), (come, 1)):
             for member in members:
-                _count(names, member.subscribed_topic_names, step)
-                _count(expressions, _expressions(member), step)
+                count(names, member.subscribed_topic_names, step)
+                count(expressions, _expressions(member), step)
         matched = (self.matches[regex].topics for regex in expressions if regex in self.matches)
         return set(names).union(*matched)
 
@@ -154,14 +151,14 @@ class ConsumerGroup:
                 del self._owners[partition]
 
     def _count_in(self, member: Member, step: int) -> None:
-        _count(self.topic_counts, member.subscribed_topic_names, step)
-        _count(self.regex_counts, _expressions(member), step)
+        count(self.topic_counts, member.subscribed_topic_names, step)
+        count(self.regex_counts, _expressions(member), step)
         if member.server_assignor is not None:
-            _count(self.assignor_counts, (member.server_assignor,), step)
+            count(self.assignor_counts, (member.server_assignor,), step)
         if member.classic is not None:
             self.classic_members_count += step
             names = [protocol.name for protocol in member.classic.supported_protocols]
-            _count(self.classic_counts, names, step)
+            count(self.classic_counts, names, step)
 
     def check_commit(
         self,
@@ -252,14 +249,6 @@ def _expressions(member: Member) -> tuple[str, ...]:
     return (member.subscribed_topic_regex,) if member.subscribed_topic_regex else ()
 
 
-def _count(counts: Counter[str], names: Iterable[str], step: int) -> None:
-    """What nobody names is not there, so that the keys are what somebody does."""
-    for name in names:
-        counts[name] += step
-        if not counts[name]:
-            del counts[name]
-
-
 def preferred_assignor(
     group: ConsumerGroup, before: Member | None, after: Member | None, names: Iterable[str]
 ) -> str:
@@ -269,6 +258,6 @@ def preferred_assignor(
         changed = Counter(counts)
         for member, step in ((before, -1), (after, 1)):
             if member is not None and member.server_assignor is not None:
-                _count(changed, (member.server_assignor,), step)
+                count(changed, (member.server_assignor,), step)
         counts = changed
     return max(names, key=lambda name: counts.get(name, 0))

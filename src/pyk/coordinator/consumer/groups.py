@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from msgspec.structs import replace
 
+from pyk.coordinator.assigned import JOINING, LEAVING, RETRY_AFTER
 from pyk.coordinator.classic.answers import not_joined, not_synced
 from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.consumer import conversion, records, state
@@ -23,8 +23,6 @@ from pyk.coordinator.consumer.heartbeats import (
     updated,
 )
 from pyk.coordinator.consumer.member import (
-    JOINING,
-    LEAVING,
     LEAVING_FOR_A_WHILE,
     Assigned,
     Member,
@@ -44,9 +42,6 @@ from pyk.wire.messages.heartbeat import HeartbeatRequest
 from pyk.wire.messages.join_group import JoinGroupRequest
 from pyk.wire.messages.leave_group import LeaveGroupRequest
 from pyk.wire.messages.sync_group import SyncGroupRequest
-
-RETRY_AFTER: Final = 1.0
-"""When to try again what the log has refused."""
 
 
 class ConsumerGroups:
@@ -197,12 +192,12 @@ class ConsumerGroups:
         """The group that a heartbeat is about. Who joins may make it, also of a classic group."""
         if isinstance(found, ConsumerGroup):
             return found
-        if request.member_epoch != JOINING:
-            if found is None:
-                message = f"Consumer group {request.group_id} not found."
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
-            raise _no_consumer_group(request.group_id)
-        if isinstance(found, ClassicGroup):
+        if found is None and request.member_epoch != JOINING:
+            message = f"Consumer group {request.group_id} not found."
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, message)
+        if found is not None:
+            if request.member_epoch != JOINING or not isinstance(found, ClassicGroup):
+                raise _no_consumer_group(request.group_id)
             if found.state is not State.EMPTY:
                 return self._upgraded(found, done, replies, now)
             done += found.tombstones()

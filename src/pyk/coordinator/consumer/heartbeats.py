@@ -7,9 +7,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from pyk.coordinator.assigned import JOINING, LEAVING, check_not_blank
 from pyk.coordinator.consumer.member import (
-    JOINING,
-    LEAVING,
     LEAVING_FOR_A_WHILE,
     Assigned,
     Member,
@@ -33,10 +32,10 @@ def check_request(
     """Raise KafkaError."""
     epoch = request.member_epoch
     if version >= MEMBERS_NAME_THEMSELVES_SINCE or epoch > 0 or epoch == LEAVING:
-        _check_not_blank(request.member_id, "MemberId")
-    _check_not_blank(request.group_id, "GroupId")
-    _check_not_blank(request.instance_id, "InstanceId")
-    _check_not_blank(request.rack_id, "RackId")
+        check_not_blank(request.member_id, "MemberId")
+    check_not_blank(request.group_id, "GroupId")
+    check_not_blank(request.instance_id, "InstanceId")
+    check_not_blank(request.rack_id, "RackId")
     if epoch == JOINING:
         _check_join(request)
     elif epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
@@ -61,11 +60,6 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
             "(re-)joining."
         )
-
-
-def _check_not_blank(text: str | None, field: str) -> None:
-    if text is not None and not text.strip():
-        raise _invalid(f"{field} can't be empty.")
 
 
 def _invalid(message: str) -> KafkaError:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyk.coordinator.assigned import JOINING, LEAVING
 from pyk.types import Uuid
 from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions as HeldPartitions
 from pyk.wire.payloads.consumer_group_records import (
@@ -26,15 +26,9 @@ from pyk.wire.payloads.consumer_group_records import (
     TopicPartitions,
 )
 
-JOINING: Final = 0
-"""The epoch of a member that joins, or begins anew."""
-LEAVING: Final = -1
 LEAVING_FOR_A_WHILE: Final = -2
 """The epoch of a static member that will be back, and keeps its partitions until then."""
 
-Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
-"""What somebody should have, by topic. No topic is there without partitions."""
-NO_PARTITIONS: Final[Partitions] = MappingProxyType({})
 Assigned: TypeAlias = Mapping[Uuid, Mapping[int, int]]
 """What a member has, and the epoch in which it got each partition."""
 

@@ -14,14 +14,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from pyk.coordinator.assigned import JOINING, Partitions, may_be_made, topic_ids
 from pyk.coordinator.consumer import conversion, records, regular_expressions
 from pyk.coordinator.consumer.group import ConsumerGroup, preferred_assignor
-from pyk.coordinator.consumer.member import JOINING, Member, MemberState, Partitions
-from pyk.coordinator.consumer.metadata_hash import TopicHashes
+from pyk.coordinator.consumer.member import Member, MemberState
 from pyk.coordinator.consumer.reconciliation import Goal, reconcile
-from pyk.coordinator.consumer.target import may_be_made, new_targets, predecessor, topic_ids
+from pyk.coordinator.consumer.target import new_targets, predecessor
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
+from pyk.coordinator.metadata_hash import TopicHashes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions
 
@@ -176,7 +177,8 @@ class Membership:
         if epoch > group.target_epoch:
             surroundings, now_ms = self._surroundings, self._surroundings.now_ms()
             config = surroundings.group_config(group.group_id)
-            if may_be_made(group, config.consumer_assignment_interval_ms, now_ms):
+            interval_ms = config.consumer_assignment_interval_ms
+            if may_be_made(group.target_timestamp, interval_ms, now_ms):
                 surroundings.rebalances += 1
                 names = surroundings.config().group_consumer_assignors
                 assignor = preferred_assignor(group, before, after, names)

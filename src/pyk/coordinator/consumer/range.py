@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyk.coordinator.consumer.assignors import Subscriber, Targets
+from pyk.coordinator.assigned import Targets
+from pyk.coordinator.consumer.assignors import Subscriber
 from pyk.types import Uuid
 
 

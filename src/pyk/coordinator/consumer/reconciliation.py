@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pyk.coordinator.consumer.member import Assigned, Member, MemberState, Partitions, holds_any
+from pyk.coordinator.assigned import Partitions
+from pyk.coordinator.consumer.member import Assigned, Member, MemberState, holds_any
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions

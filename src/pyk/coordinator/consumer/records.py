@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyk.coordinator.consumer.member import Assigned, Member, Partitions
+from pyk.coordinator.assigned import Partitions
+from pyk.coordinator.consumer.member import Assigned, Member
 from pyk.coordinator.machine import Record
 from pyk.wire.payloads.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,

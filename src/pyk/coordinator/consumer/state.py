@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyk.coordinator.consumer.group import FIRST_EPOCH, NEVER, ConsumerGroup
+from pyk.coordinator.assigned import FIRST_EPOCH, NEVER
+from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.consumer.regular_expressions import Matches
 from pyk.coordinator.group import Group

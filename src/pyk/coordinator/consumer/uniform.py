@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
-from pyk.coordinator.consumer.assignors import Subscriber, Targets
+from pyk.coordinator.assigned import Targets
+from pyk.coordinator.consumer.assignors import Subscriber
 from pyk.types import Uuid
 
 ROUNDS_MAX: Final = 16

@@ -1,0 +1,142 @@
+"""Begins and deletes the states of the partitions that share groups read, through the persister.
+
+    machine wants -> each state is begun -> machine is told -> who waited for it is answered
+
+What takes no waiting is done before the heartbeat that wanted it is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pyk.coordinator.groups import Groups
+from pyk.coordinator.shard import Shard
+from pyk.coordinator.share.initialization import Initialization
+from pyk.coordinator.share.partitions import ByTopic, Known
+from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.errors import KafkaError
+from pyk.types import Uuid
+
+if TYPE_CHECKING:
+    from pyk.coordinator.share_coordinator import Persister
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_OFFSET: Final = -1
+"""The partition's leader finds out where to begin."""
+
+Errors: TypeAlias = dict[SharePartitionKey, KafkaError]
+"""By those that were refused."""
+
+
+class ShareLifecycle:
+    def __init__(
+        self,
+        persister: Callable[[], Persister],
+        start_soon: Callable[[Callable[[], Awaitable[None]]], None],
+    ) -> None:
+        self._persister = persister
+        self._start_soon = start_soon
+
+    def note_change(self, shard: Shard[Groups]) -> None:
+        """A decision of the shard was carried out."""
+        if shard.machine.share.is_wanted:
+            for wanted in shard.machine.share.take_wanted():
+                self._begin(shard, wanted)
+
+    def initialize(
+        self, group_id: str, state_epoch: int, offsets: Mapping[tuple[Uuid, int], int]
+    ) -> Errors | Awaitable[Errors]:
+        """Let partitions begin at those offsets."""
+        keys = {SharePartitionKey(group_id, *place): offset for place, offset in offsets.items()}
+        persister = self._persister()
+        return for_each(
+            keys,
+            lambda key: persister.initialize(key, state_epoch=state_epoch, start_offset=keys[key]),
+        )
+
+    def delete(self, group_id: str, partitions: ByTopic) -> Errors | Awaitable[Errors]:
+        if not partitions:
+            return {}
+        keys = [SharePartitionKey(group_id, *place) for place in places(partitions)]
+        return for_each(keys, self._persister().delete)
+
+    def _begin(self, shard: Shard[Groups], wanted: Initialization) -> None:
+        offsets = dict.fromkeys(places(wanted.partitions), UNKNOWN_OFFSET)
+        outcome = self.initialize(wanted.group_id, wanted.state_epoch, offsets)
+        if isawaitable(outcome):
+            self._start_soon(partial(_end_later, shard, wanted, outcome))
+        else:
+            _end(shard, wanted, outcome)
+
+
+async def _end_later(
+    shard: Shard[Groups], wanted: Initialization, outcome: Awaitable[Errors]
+) -> None:
+    _end(shard, wanted, await outcome)
+
+
+def _end(shard: Shard[Groups], wanted: Initialization, errors: Errors) -> None:
+    """Tell the machine what came of it, and let it answer those who wait."""
+    group_id = wanted.group_id
+    if errors:
+        logger.warning("partitions of %s cannot begin: %s", group_id, next(iter(errors.values())))
+    done, failed = parted(wanted.partitions, errors)
+    shard.machine.share.end(wanted)
+    shard.perform(lambda groups, now: groups.share.initialized(group_id, done))
+    shard.perform(lambda groups, now: groups.share.not_initialized(group_id, failed))
+    while shard.is_loaded and shard.machine.share.is_waited_for(group_id):
+        shard.perform(lambda groups, now: groups.share.settle(group_id, now))
+
+
+def places(partitions: ByTopic) -> list[tuple[Uuid, int]]:
+    return [
+        (topic_id, number)
+        for topic_id, known in partitions.items()
+        for number in sorted(known.partitions)
+    ]
+
+
+def parted(
+    partitions: ByTopic, errors: Iterable[SharePartitionKey]
+) -> tuple[dict[Uuid, Known], dict[Uuid, Known]]:
+    """Those without an error, and those with one."""
+    refused = {(key.topic_id, key.partition) for key in errors}
+    done, failed = {}, {}
+    for topic_id, (name, numbers) in partitions.items():
+        bad = frozenset(number for number in numbers if (topic_id, number) in refused)
+        if numbers - bad:
+            done[topic_id] = Known(name, numbers - bad)
+        if bad:
+            failed[topic_id] = Known(name, bad)
+    return done, failed
+
+
+def for_each(
+    keys: Iterable[SharePartitionKey],
+    call: Callable[[SharePartitionKey], Awaitable[None] | None],
+) -> Errors | Awaitable[Errors]:
+    errors: Errors = {}
+    waits: list[tuple[SharePartitionKey, Awaitable[None]]] = []
+    for key in keys:
+        try:
+            outcome = call(key)
+        except KafkaError as refusal:
+            errors[key] = refusal
+        else:
+            if outcome is not None:
+                waits.append((key, outcome))
+    return _rest(errors, waits) if waits else errors
+
+
+async def _rest(errors: Errors, waits: list[tuple[SharePartitionKey, Awaitable[None]]]) -> Errors:
+    for key, outcome in waits:
+        try:
+            await outcome
+        except KafkaError as refusal:
+            errors[key] = refusal
+    return errors
