@@ -42,7 +42,12 @@ from tests.simulated_disk import ROOT, SimulatedDisk
 NODE_ID = 1
 NOW_MS = 1_000_000
 CLUSTER_ID = "the-cluster"
-FEATURES = {"metadata.version": 30, "group.version": 1, "transaction.version": 2}
+FEATURES = {
+    "metadata.version": 30,
+    "group.version": 1,
+    "share.version": 1,
+    "transaction.version": 2,
+}
 HERE = BrokerRecord((Listener("PLAINTEXT", "here", 9092),), rack="a")
 
 Q = TypeVar("Q")
