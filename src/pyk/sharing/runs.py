@@ -38,6 +38,7 @@ class Runs(Generic[V]):
                 bases.append(base)
                 values.append(value)
             return
+        assert self.start <= base < end <= self.end, "offsets that the window has no place for"
         left = bisect_left(bases, base)
         right = bisect_left(bases, end, left)
         new_bases, new_values = [base], [value]
