@@ -168,7 +168,10 @@ class SharePartition:
         return self._window.made(change)
 
     def release(self, member_id: str, limits: Limits) -> Change:
-        """The member is gone and has not looked at what it has, so that does not count."""
+        """The member is gone and has not looked at what it has, so that does not count.
+
+        It does after a restart: of what is persisted the highest count stays, as in Kafka.
+        """
         change = Change()
         for base, end, held in list(self._window.runs.walk(self.start_offset)):
             if held.is_held and held.owner == member_id:
