@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import Acknowledgement, Acquired, Change, Limits, Span
 from pyk.sharing.share_partition import SharePartition
-from pyk.sharing.state_batch import StateBatch
 
 LIMITS = Limits(deliveries=5, in_flight=2000, lock_duration=30.0)
 ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0

@@ -7,10 +7,10 @@ settled, in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.errors import KafkaError
 from pyk.sharing.delivery import (
     KEEP_START_OFFSET,
@@ -24,52 +24,16 @@ from pyk.sharing.delivery import (
     Span,
 )
 from pyk.sharing.share_partition import SharePartition
-from pyk.sharing.state_batch import StateBatch
+from tests.sharing.log import Log, Read, offsets
 
 LIMITS = Limits(deliveries=4, in_flight=30, lock_duration=30.0)
 SUSPICIOUS = 2
 COMPLETE = (2, 4)
 
 
-class Read(NamedTuple):
-    fetch_offset: int
-    batches: Sequence[Span]
-
-
-@dataclass
-class Log:
-    batches: list[Span] = field(default_factory=list)
-    aborted: list[Span] = field(default_factory=list)
-    start: int = 0
-    end: int = 0
-
-    def append(self, size: int, hole: int, *, is_aborted: bool) -> None:
-        span = Span(self.end + hole, self.end + hole + size)
-        self.batches.append(span)
-        if is_aborted:
-            self.aborted.append(span)
-        self.end = span.end
-
-    def read(self, offset: int, count: int) -> Read:
-        return Read(offset, [span for span in self.batches if span.end > offset][:count])
-
-    def compact(self, at: int) -> None:
-        """The last batch stays, as it does in Kafka."""
-        if at < len(self.batches) - 1:
-            del self.batches[at]
-
-    def delete_before(self, offset: int) -> None:
-        self.start = max(self.start, offset)
-        self.batches = [span for span in self.batches if span.end > offset]
-
-    def records(self) -> set[int]:
-        aborted = offsets(self.aborted)
-        return {each for each in offsets(self.batches) - aborted if each >= self.start}
-
-
 class Store:
-    """What the share coordinator has: it does what it is told, and keeps nothing before the
-    start."""
+    """What the share coordinator has: of each offset what was said at the latest delivery, and
+    then the state with the highest number, and nothing before the start."""
 
     def __init__(self) -> None:
         self.start_offset = 0
@@ -79,7 +43,9 @@ class Store:
         """The offsets that it forgets though they are not complete."""
         before = range(self.start_offset, change.start_offset)
         for first, last, state, count in change.batches:
-            self.states.update(dict.fromkeys(range(first, last + 1), (state, count)))
+            for offset in range(first, last + 1):
+                known = self.states.get(offset, (state, count))
+                self.states[offset] = max(known, (state, count), key=lambda each: each[::-1])
         left = set(before) - self.complete()
         if change.start_offset != KEEP_START_OFFSET:
             self.start_offset = change.start_offset
@@ -98,8 +64,6 @@ class Store:
 class Held:
     member: str
     deadline: float
-    counts: bool = True
-    """Whether it was delivered, or taken back before the member looked."""
 
 
 @dataclass
@@ -133,6 +97,8 @@ class History:
         self.busy: dict[int, Pending] = {}
         self.unwritten: list[Pending] = []
         self.unsettled: list[Pending] = []
+        self.is_muddled = False
+        """Whether more is persisted than the share partition knows of."""
         self.end = max(self.store.states, default=self.start - 1) + 1
         self._advance()
 
@@ -244,12 +210,9 @@ class History:
         pending = self._take(self.share.release(member, LIMITS))
         mine = {o for o, held in self.held.items() if held.member == member}
         assert offsets(pending.parts) == {o for o in mine if self.busy.get(o) in (None, pending)}
-        for part in pending.parts:
-            assert part.after.delivery_count == self.counts[part.base] - 1
-        for offset in offsets(pending.parts):
-            if self.held[offset].counts:
-                self.deliveries[offset] -= 1
-                self.held[offset].counts = False
+        worn = {o for o in offsets(pending.parts) if self.counts[o] >= LIMITS.deliveries}
+        assert offsets(pending.change.dead) == worn
+        self._check_dead(pending)
 
     def expire(self) -> None:
         due = {o for o, h in self.held.items() if h.deadline <= self.now and o not in self.busy}
@@ -280,7 +243,8 @@ class History:
             return
         left = self.store.write(pending.change)
         assert not left & self.log.records(), "the start passes over what nobody has done with"
-        if pending.is_alone:
+        self.is_muddled = self.is_muddled or not is_heard
+        if pending.is_alone and not self.is_muddled:
             loaded = self.store.load()
             assert loaded.start_offset == pending.change.start_offset
             assert loaded.delivery_complete_count == pending.change.delivery_complete_count
@@ -301,7 +265,7 @@ class History:
         assert is_woken == bool(self._open() - old_open or self.start > old_start)
 
     def _keep(self, offset: int, part: Part, pending: Pending) -> None:
-        if part.after.is_complete or (offset in self.held and self.held[offset].counts):
+        if part.after.is_complete or offset in self.held:
             assert part.after.delivery_count == self.counts.get(offset, 0)
         self.counts[offset] = part.after.delivery_count
         if part.after.is_complete:
@@ -383,14 +347,3 @@ class History:
         while self.unwritten or self.unsettled:
             self.write(reaches=True, is_heard=True)
             self.settle(0)
-
-
-def offsets(spans: Iterable[tuple[int, int] | Span | Part | tuple[object, ...]]) -> set[int]:
-    """All that is in them. Whatever they are, they begin with a base and an end."""
-    found: set[int] = set()
-    for each in spans:
-        base, end = each[0], each[1]
-        assert isinstance(base, int)
-        assert isinstance(end, int)
-        found.update(range(base, end))
-    return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.errors import ErrorCode, KafkaError
 from pyk.sharing.delivery import Acknowledgement, Acquired, Dead, Reason
-from pyk.sharing.state_batch import StateBatch
 from tests.sharing.group import (
     ACCEPT,
     ACKNOWLEDGED,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import Acquired, Span
-from pyk.sharing.state_batch import StateBatch
 from tests.sharing.group import ACCEPT, ARCHIVED, AVAILABLE, LIMITS, RELEASE, Group
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pyk.sharing.delivery import Acknowledgement
-from tests.sharing.history import History, Read
+from tests.sharing.history import History
+from tests.sharing.log import Read
 
 MEMBERS = st.sampled_from(["ann", "bob", "cy"])
 SIZES = st.integers(1, 6)

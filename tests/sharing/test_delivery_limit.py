@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import Acquired, Dead, Reason
-from pyk.sharing.state_batch import StateBatch
 from tests.sharing.group import ARCHIVED, LIMITS, RELEASE, Group
 
 
@@ -30,11 +30,11 @@ def test_at_the_limit_a_lock_that_is_over_is_the_end() -> None:
     assert group.expire().dead == [Dead(0, 1, 5, Reason.DELIVERIES)]
 
 
-def test_who_leaves_at_the_limit_gives_the_record_back() -> None:
+def test_a_record_that_was_the_end_of_all_who_had_it_is_set_aside() -> None:
     group = delivered(4, size=1)
     group.fetch("ann", (0, 1))
-    assert group.leave("ann").dead == []
-    assert group.fetch("bob", (0, 1)) == [Acquired(0, 0, 5)]
+    assert group.leave("ann").dead == [Dead(0, 1, 5, Reason.DELIVERIES)]
+    assert group.fetch("bob", (0, 1)) == []
 
 
 def test_a_limit_that_was_lowered_holds_for_what_was_delivered_before() -> None:

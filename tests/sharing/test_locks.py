@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import Acquired, Delivery, RecordState
 from pyk.sharing.locks import Locks
 from pyk.sharing.runs import Runs
-from pyk.sharing.state_batch import StateBatch
 from tests.sharing.group import ACCEPT, AVAILABLE, RELEASE, RENEW, Group
 
 
@@ -44,15 +44,15 @@ def test_a_lock_may_be_renewed_for_some_of_the_records() -> None:
     group.say("ann", 2, 3, ACCEPT)
 
 
-def test_a_member_that_leaves_has_not_looked_at_its_records() -> None:
+def test_what_a_member_has_that_leaves_is_for_others() -> None:
     group = Group()
     group.fetch("ann", (0, 10))
     group.fetch("bob", (10, 20))
     group.say("ann", 0, 4, RELEASE)
     assert group.fetch("ann", (0, 10)) == [Acquired(0, 4, 2)]
     assert group.leave("ann").batches == [
-        StateBatch(0, 4, AVAILABLE, 1),
-        StateBatch(5, 9, AVAILABLE, 0),
+        StateBatch(0, 4, AVAILABLE, 2),
+        StateBatch(5, 9, AVAILABLE, 1),
     ]
     assert group.share.acquired == 10
     assert group.leave("ann").is_empty

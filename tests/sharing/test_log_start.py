@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyk.sharing.state_batch import StateBatch
+from pyk.coordinator.share_state.batches import StateBatch
 from tests.sharing.group import ACCEPT, ACKNOWLEDGED, RELEASE, Group
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pyk.coordinator.share_state.batches import StateBatch
 from pyk.sharing.delivery import Acquired, Dead, Reason
 from pyk.sharing.share_partition import SharePartition
-from pyk.sharing.state_batch import StateBatch
 from tests.sharing.group import ACKNOWLEDGED, ARCHIVED, AVAILABLE, LIMITS, Group
 
 

@@ -321,7 +321,6 @@ class Share:
             start_offset=change.start_offset,
             delivery_complete_count=change.delivery_complete_count,
             batches=change.batches,
-            is_whole=change.is_whole,
         )
 
     def _later(self, run: Callable[[], Awaitable[None]]) -> tuple[Awaitable[None], trio.Event]:

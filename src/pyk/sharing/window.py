@@ -153,20 +153,21 @@ class Window:
 
     def _advance(self) -> None:
         start = self._first_incomplete(None)
-        self.complete -= start - self.runs.start
-        self.runs.drop_before(start)
+        if start > self.runs.start:
+            self.complete -= start - self.runs.start
+            self.runs.drop_before(start)
 
     def _first_incomplete(self, change: Change | None) -> int:
         """Where the window begins if the change is kept."""
-        start = self.runs.start
-        for _, end, held in self.runs.walk(start):
+        count = 0
+        for held in self.runs.values:
             if not held.is_complete or (held.change is not None and held.change is not change):
                 break
-            start = end
-        return start
+            count += 1
+        return self.runs.edge(count) if count else self.runs.start
 
     def _restate(self, change: Change) -> None:
-        change.batches, change.is_whole = [], True
+        change.batches = []
         for base, end, held in self.runs.walk(self.runs.start):
             change.persist(base, end, held)
         self._is_unsure = False

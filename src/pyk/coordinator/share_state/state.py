@@ -43,8 +43,6 @@ class Progress(NamedTuple):
     """-1 leaves it where it is."""
     delivery_complete_count: int
     batches: tuple[StateBatch, ...] = ()
-    is_whole: bool = False
-    """Whether there is nothing else from the start offset on, whatever was kept before."""
 
 
 class SharePartition(Struct, kw_only=True):
@@ -114,7 +112,7 @@ class SharePartition(Struct, kw_only=True):
         start_offset = progress.start_offset
         if start_offset == NOT_GIVEN:
             start_offset = self.start_offset
-        batches = StateBatches() if progress.is_whole else self.batches.copy()
+        batches = self.batches.copy()
         batches.add(progress.batches)
         batches.forget_before(start_offset)
         value = stored.ShareSnapshotValue(
