@@ -379,25 +379,6 @@ def test_leaders_stay_fenced_when_the_log_is_cut_after_a_new_beginning() -> None
     assert refusal(lambda: coordinator.read(leader_epoch=4)) is ErrorCode.FENCED_LEADER_EPOCH
 
 
-# Keys
-
-
-def test_a_key_is_read_as_it_is_written() -> None:
-    assert KEY.text == "workers:b3JkZXJzJyB0b3BpYyBpZA:0"
-    assert SharePartitionKey.parse(KEY.text) == KEY
-    assert SharePartitionKey.parse(f" {KEY.text.replace(':0', ':+0')}:") == KEY
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "a", "a:b", ":b3JkZXJzJyB0b3BpYyBpZA:0", " :b3JkZXJzJyB0b3BpYyBpZA:0", "a:short:0"]
-    + [f"a:b3JkZXJzJyB0b3BpYyBpZA:{number}" for number in ("", "x", "1.5", "4294967296", "0:1")],
-)
-def test_what_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
-        SharePartitionKey.parse(text)
-
-
 def test_a_refusal_says_why() -> None:
     with pytest.raises(KafkaError, match="uninitialized"):
         Coordinator().read()
