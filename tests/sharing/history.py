@@ -265,7 +265,7 @@ class History:
         assert is_woken == bool(self._open() - old_open or self.start > old_start)
 
     def _keep(self, offset: int, part: Part, pending: Pending) -> None:
-        if part.after.is_complete or offset in self.held:
+        if offset in self.held:
             assert part.after.delivery_count == self.counts.get(offset, 0)
         self.counts[offset] = part.after.delivery_count
         if part.after.is_complete:

@@ -97,7 +97,7 @@ def test_what_compaction_has_taken_is_archived_and_is_no_dead_letter() -> None:
     group.say("ann", 0, 4, RELEASE)
     acquired, change = group.begin_to_fetch("bob", (5, 10), (10, 12))
     assert acquired == [Acquired(10, 11, 1)]
-    assert change.batches[0] == StateBatch(0, 4, ARCHIVED, 1)
+    assert change.batches[0] == StateBatch(0, 4, ARCHIVED, 2)
     assert change.dead == []
 
 

@@ -135,7 +135,7 @@ class SharePartition:
                 after = Delivery(ACQUIRED, count, member_id, deadline)
                 self._window.begin(change, base, end, held, after)
             elif verdict is Verdict.GONE:
-                self._archive(change, base, end, held)
+                self._forget(change, base, end, held)
             else:
                 self._let_go(change, base, end, held, limits)
         return acquired, self._window.made(change)
@@ -249,6 +249,15 @@ class SharePartition:
         else:
             self._archive(change, base, end, held)
             change.dead.append(Dead(base, end, count, Reason.DELIVERIES))
+
+    def _forget(self, change: Change, base: int, end: int, held: Delivery) -> None:
+        """There are no such records, so nobody has to know how often they were delivered.
+
+        What was persisted of them may have a count that is higher by one: that of a delivery that
+        was taken back. A lower one would not count.
+        """
+        count = held.delivery_count + (base < self.end_offset)
+        self._window.begin(change, base, end, held, Delivery(ARCHIVED, count))
 
     def _archive(self, change: Change, base: int, end: int, held: Delivery) -> None:
         self._window.begin(change, base, end, held, Delivery(ARCHIVED, held.delivery_count))
