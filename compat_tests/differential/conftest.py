@@ -17,6 +17,7 @@ OPTIONS = {
     "group.share.max.size": "7",
     "log.retention.ms": "-1",
     "group.initial.rebalance.delay.ms": "0",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
 }
 """Records have the same time in every run, which is long ago: they must not be retired over it."""
 ONLY_KAFKA = {
