@@ -14,6 +14,7 @@ OPTIONS = {
     "num.partitions": "2",
     "max.request.partition.size.limit": "5",
     "group.consumer.heartbeat.interval.ms": "6000",
+    "group.share.max.size": "7",
     "log.retention.ms": "-1",
     "group.initial.rebalance.delay.ms": "0",
     "share.coordinator.snapshot.update.records.per.snapshot": "5",

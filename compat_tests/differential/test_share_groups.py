@@ -234,6 +234,7 @@ def test_members_share_alike(compare: Comparison, sides: Sides) -> None:
             for member in range(1, count + 1):
                 side.ask(BEAT, 1, join(group, f"m{member}", A)(1, side))
         compare.judge(f"{count} members", *sides.each(lambda side: _shares(side, group)))
+    compare.add(BEAT, "one too many", join(group, "m8", A))
     for count in range(1, 7):
         for side in sides:
             side.ask(BEAT, 1, beat(group, f"m{count}", -1)(1, side))
