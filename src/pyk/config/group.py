@@ -1,5 +1,5 @@
-"""A group's configuration: Kafka's 17 keys, most with a broker's key that gives the default, and one
-of Kafka to come.
+"""A group's configuration: Kafka's 17 keys, most with a broker's key that gives the default, and
+one of Kafka to come.
 
 A group need not exist to be configured.
 """

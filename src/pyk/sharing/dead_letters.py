@@ -45,7 +45,7 @@ def letters(
 
 def records_of(partition: Partition, base: int, end: int) -> Iterator[Record]:
     """Those from `base` on and before `end`, batch by batch. Raise KafkaError, CorruptBatch."""
-    offset = base
+    offset = max(base, partition.log.start_offset)
     while offset < min(end, partition.log.high_watermark):
         piece, _, _ = partition.fetch(offset, READ_BYTES, Isolation.READ_UNCOMMITTED)
         if piece is None:

@@ -154,6 +154,7 @@ class Share:
         if start_offset == NOT_INITIALISED:
             start_offset = terms.start.offset_in(self.partition, self._surroundings.now_ms())
         self.machine = SharePartition(state.state_epoch, start_offset, state.batches)
+        self._carry_out(self.machine.on_log_start(self.partition.log.start_offset))
         self._carry_out(self.machine.recover(terms.limits))
         self.wake_all()
 
@@ -257,15 +258,17 @@ class Share:
     def deadline(self) -> float | None:
         return None if self.machine is None or self.failure else self.machine.deadline()
 
-    def expire(self) -> None:
-        """Take back what was held for too long."""
+    def expire(self) -> bool:
+        """Take back what was held for too long. Whether that can be done."""
         if self.machine is None or self.failure is not None:
-            return
+            return True
         limits = self._surroundings.terms_of(self.key.group_id).limits
         try:
             self._carry_out(self.machine.expire(limits, trio.current_time()))
         except KafkaError as refusal:
             logger.warning("the locks of %s stay: %s", self.key.text, refusal)
+            return False
+        return True
 
     # Changes
 

@@ -31,6 +31,8 @@ from pyk.wire.records import Record
 
 logger = logging.getLogger(__name__)
 
+RETRY_AFTER: Final = 0.1
+"""Seconds until locks that are over are looked at again, if they could not be taken back."""
 LETTERS_AT_ONCE: Final = 100
 """How many dead letters are written before others have their turn."""
 
@@ -135,9 +137,8 @@ class Shares:
                 await self._earlier.wait()
             while (key := self._timers.take_due(trio.current_time())) is not None:
                 share = self._shares.get(key)
-                if share is not None:
-                    share.expire()
-                    self.note_deadline(share)
+                if share is not None and not share.expire():
+                    self._timers.set(key, trio.current_time() + RETRY_AFTER)
                 await trio.lowlevel.checkpoint()
 
     # What shares need
