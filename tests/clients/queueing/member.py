@@ -72,7 +72,7 @@ class Member:
         self._group, self._topic, self._name = group, topic, name
         self._epoch = 0
         self._session_epoch = 0
-        self._assigned: list[Partition] = []
+        self.assigned: list[Partition] = []
         self._fetched: list[Partition] = []
         """Those that the session has."""
 
@@ -94,10 +94,10 @@ class Member:
         """Until there is something to fetch from."""
         deadline = time.monotonic() + PATIENCE
         self._raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=self._group))
-        while not self._assigned:
+        while not self.assigned:
             assert time.monotonic() < deadline, "no partitions"
             self.heartbeat()
-            if not self._assigned:
+            if not self.assigned:
                 time.sleep(PAUSE)
 
     def heartbeat(self) -> bool:
@@ -113,7 +113,7 @@ class Member:
             return False
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
-            self._assigned = [
+            self.assigned = [
                 Partition(topic.topic_id, number)
                 for topic in answer.assignment.topic_partitions
                 for number in topic.partitions
@@ -134,7 +134,7 @@ class Member:
         for partition, first, last, types in said:
             batch = FetchedBatch(first_offset=first, last_offset=last, acknowledge_types=types)
             batches.setdefault(partition, []).append(batch)
-        new = [each for each in self._assigned if each not in self._fetched]
+        new = [each for each in self.assigned if each not in self._fetched]
         self._fetched += new
         topics: dict[Uuid, list[FetchPartition]] = {}
         for each in dict.fromkeys([*new, *batches]):

@@ -24,19 +24,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Producer
 
-from pyk.wire.apis import ApiKey
-from pyk.wire.messages.describe_share_group_offsets import (
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsRequestTopic,
-    DescribeShareGroupOffsetsResponsePartition,
-)
-from pyk.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.clients.copying.processes import Broker
+from tests.clients.queueing.group import positions, set_terms
 from tests.clients.queueing.judge import Verdict, judge, read_letters
 from tests.clients.queueing.processes import Command, Workers, by_librdkafka, on_the_wire
 from tests.clients.queueing.work import (
@@ -48,7 +37,6 @@ from tests.clients.queueing.work import (
     poisoned,
     read_diary,
 )
-from tests.clients.raw import RawClient
 from tests.clients.stored import create_topic
 
 PATIENCE: Final = 120.0
@@ -58,7 +46,6 @@ DELAY: Final = 0.2
 """A kill comes at any moment up to so many seconds after its number of records is reached."""
 BATCH: Final = 100
 """Records in a batch: a worker gets whole ones."""
-GROUP_RESOURCE: Final = 32
 BROKER: Final = "broker"
 WORKER: Final = "worker"
 OPTIONS: Final = {
@@ -168,16 +155,7 @@ class Run:
 def fill(address: str, records: int) -> None:
     create_topic(address, TOPIC, PARTITIONS)
     create_topic(address, LETTERS)
-    configs = [
-        AlterableConfig(name=name, config_operation=0, value=value) for name, value in TERMS.items()
-    ]
-    resource = AlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=GROUP, configs=configs
-    )
-    with RawClient(address) as raw:
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
-        answer = raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
-    assert [each.error_code for each in answer.responses] == [0], answer
+    set_terms(address, GROUP, TERMS)
     writer = Producer(
         {
             "bootstrap.servers": address,
@@ -193,7 +171,7 @@ def fill(address: str, records: int) -> None:
 
 def done_with(address: str, records: int) -> int:
     """As far as the group has begun at all."""
-    lags = [each.lag for each in positions(address)]
+    lags = [each.lag for each in positions(address, GROUP, TOPIC, PARTITIONS)]
     return -1 if -1 in lags else records - sum(lags)
 
 
@@ -201,22 +179,10 @@ def unfinished(address: str, records: int) -> list[str]:
     """What is not as it is when everything is done with, and nothing is in flight."""
     return [
         f"partition {each.partition_index} is at {each.start_offset} with a lag of {each.lag}"
-        for each in positions(address)
+        for each in positions(address, GROUP, TOPIC, PARTITIONS)
         if each.lag != 0
         or each.start_offset != len(range(each.partition_index, records, PARTITIONS))
     ]
-
-
-def positions(address: str) -> list[DescribeShareGroupOffsetsResponsePartition]:
-    topic = DescribeShareGroupOffsetsRequestTopic(
-        topic_name=TOPIC, partitions=list(range(PARTITIONS))
-    )
-    group = DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=[topic])
-    with RawClient(address) as raw:
-        answer = raw.ask(
-            ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, DescribeShareGroupOffsetsRequest(groups=[group])
-        )
-    return [each for group in answer.groups for topic in group.topics for each in topic.partitions]
 
 
 def main() -> None:
