@@ -9,7 +9,7 @@ ARGS ?=
 SPARK_VERSION ?= 4.0.0
 SPARK := .cache/spark/$(SPARK_VERSION)
 
-.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy transactions
+.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue transactions
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -64,6 +64,10 @@ adversary: $(STAMP)  ## Transactions in a network that delivers requests too lat
 
 copy: $(STAMP)  ## A million records copied in transactions while broker and copiers are killed
 	$(BIN)/python -m tests.clients.copying.run $(ARGS)
+
+queue: $(STAMP)  ## A queue worked through while its workers die over records, and all are killed
+	$(BIN)/python -m tests.clients.queueing.run $(ARGS)
+	$(BIN)/python -m tests.clients.queueing.run --wire $(ARGS)
 
 hostile: $(STAMP)  ## Hostile clients, 10,000 idle ones, and a good one that must not notice
 	$(BIN)/python -m tests.server.hostile

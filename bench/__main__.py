@@ -13,6 +13,7 @@ from bench import (
     log,
     metrics,
     pacer,
+    queues,
     records,
     server,
     spark,
@@ -32,6 +33,7 @@ SECTIONS: dict[str, tuple[str, Callable[[], Sequence[Row]]]] = {
     "groups": (groups.TITLE, groups.rows),
     "spark_source": (spark_source.TITLE, spark_source.rows),
     "transactions": (transactions.TITLE, transactions.rows),
+    "queues": (queues.TITLE, queues.rows),
     "fixture": (fixture.TITLE, fixture.rows),
     "spark": (spark.TITLE, spark.rows),
 }

@@ -30,21 +30,17 @@ class Batches(NamedTuple):
     """Those that no member is to see: markers, and what belongs to aborted transactions."""
 
 
-def find_batches(
-    records: FileSlice, offsets_max: int, aborted: Sequence[AbortedTransaction]
-) -> Batches:
-    """Up to the batch with which there are so many offsets."""
+def find_batches(records: FileSlice, end: int, aborted: Sequence[AbortedTransaction]) -> Batches:
+    """Up to the batch that reaches the offset `end`, which is further for what nobody is to see."""
     found = Batches([], [], [])
-    left = offsets_max
     for position, header in walk(records):
         span = Span(header.base_offset, header.next_offset)
         found.spans.append(span)
         found.ends.append(position + header.size)
         if header.is_control or (aborted and _is_aborted(header, aborted)):
             found.unwanted.append(span)
-            continue
-        left -= span.end - span.base
-        if left <= 0:
+            end += span.end - span.base
+        elif span.end >= end:
             break
     return found
 

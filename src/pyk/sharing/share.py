@@ -206,8 +206,8 @@ class Share:
         assert machine is not None
         limits = self._surroundings.terms_of(self.key.group_id).limits
         records = seen.piece.records
-        # The first batch may begin before what is asked for, and what is there may be taken.
-        batches = find_batches(records, wish.records_max + limits.in_flight, seen.aborted)
+        end = machine.reach(seen.offset, wish.records_max)
+        batches = find_batches(records, end, seen.aborted)
         acquired, change = machine.acquire(
             wish.member_id,
             batches.spans,

@@ -89,6 +89,15 @@ class SharePartition:
         """The first offset that can be acquired: one that was fetched before, if there is any."""
         return self._window.next_open()
 
+    def reach(self, offset: int, count: int) -> int:
+        """Where so many offsets from that one on end, without those that cannot be acquired."""
+        for base, end, held in self._window.runs.walk(offset):
+            if held.is_open:
+                if end - base >= count:
+                    return base + count
+                count -= end - base
+        return self.end_offset + count
+
     def can_acquire(self, limits: Limits) -> bool:
         return self.in_flight < limits.in_flight or self.next_fetch_offset() < self.end_offset
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -57,15 +58,16 @@ class Copiers:
 class Broker:
     """`pyk serve`, always on the same port."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, settings: Mapping[str, str] = {}) -> None:
         self._data_dir = data_dir
+        self._settings = [word for pair in settings.items() for word in ("-o", "=".join(pair))]
         [self._port] = free_ports(1)
         self.address = f"127.0.0.1:{self._port}"
         self._stack = ExitStack()
         self._running: RunningBroker | None = None
 
     def start(self) -> None:
-        options = ("--port", str(self._port))
+        options = ("--port", str(self._port), *self._settings)
         self._running = self._stack.enter_context(running(self._data_dir, *options))
 
     def kill(self) -> None:
