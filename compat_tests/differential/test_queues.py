@@ -8,7 +8,14 @@ import pytest
 
 from compat_tests.differential.comparison import Comparison, Listed, comparing, versions
 from compat_tests.differential.requests import a_batch, produce
-from compat_tests.differential.workers import ACKNOWLEDGE, FETCH, Batch, initialise, worker
+from compat_tests.differential.workers import (
+    ACKNOWLEDGE,
+    FETCH,
+    Batch,
+    initialise,
+    released,
+    worker,
+)
 from pyk.wire.apis import ApiKey
 
 ACCEPT, RELEASE, REJECT, RENEW, GAP = [1], [2], [3], [4], [0]
@@ -210,3 +217,21 @@ def test_what_came_with_the_second_version(compare: Comparison) -> None:
         ann.acknowledge(
             "it is called a renewal and is none", {topic: {0: [(0, 0, ACCEPT)]}}, is_renew_ack=True
         )
+
+
+LIMIT = 5
+"""How often records are handed out, if nobody has said otherwise."""
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+@comparing("records of a share group that are handed out often")
+def test_a_record_is_handed_out_so_often_and_at_last_alone(compare: Comparison, count: int) -> None:
+    """Which of its neighbours it meets in between is a side's own."""
+    group, topic = begin(compare, f"limited-{count}", 1, count)
+    for side in compare.sides:
+        met: dict[int, list[int]] = {offset: [] for offset in range(count)}
+        for handed in released(side, group, topic):
+            for offset, delivery in handed.items():
+                met[offset].append(delivery)
+                assert delivery < LIMIT or len(handed) == 1, "the last delivery is alone"
+        assert met == {offset: list(range(1, LIMIT + 1)) for offset in range(count)}

@@ -186,6 +186,54 @@ def worker(compare: Comparison, group: str, name: str, version: int) -> Iterator
             client.__exit__(None, None, None)
 
 
+def released(side: Side, group: str, topic: str) -> Iterator[dict[int, int]]:
+    """What one member is handed that releases all of it, again and again, until there is no more:
+    how often each offset was delivered."""
+    member: dict[str, Any] = {"group_id": group, "member_id": "ann"}
+    limits: dict[str, Any] = {"min_bytes": 1, "max_bytes": 2**20}
+    limits |= {"max_records": 500, "batch_size": 500}
+    with RawClient(side.address) as client:
+        epoch, wait_ms = 0, LONG_MS
+        while True:
+            wanted = FetchTopic(
+                topic_id=side.id_of(topic),
+                partitions=[FetchPartition(partition_index=0, acknowledgement_batches=[])],
+            )
+            fetch = ShareFetchRequest(
+                share_session_epoch=epoch,
+                max_wait_ms=wait_ms,
+                topics=[wanted],
+                forgotten_topics_data=[],
+                **member,
+                **limits,
+            )
+            answer = client.ask(FETCH, 1, fetch)
+            ranges = [
+                (each.first_offset, each.last_offset, each.delivery_count)
+                for response in answer.responses
+                for partition in response.partitions
+                for each in partition.acquired_records
+            ]
+            if not ranges:
+                return
+            yield {
+                offset: count for first, last, count in ranges for offset in range(first, last + 1)
+            }
+            said = [
+                Acknowledged(first_offset=first, last_offset=last, acknowledge_types=[2])
+                for first, last, _ in ranges
+            ]
+            back = AcknowledgeTopic(
+                topic_id=side.id_of(topic),
+                partitions=[AcknowledgePartition(partition_index=0, acknowledgement_batches=said)],
+            )
+            request = ShareAcknowledgeRequest(
+                share_session_epoch=epoch + 1, topics=[back], **member
+            )
+            assert not client.ask(ACKNOWLEDGE, 1, request).error_code
+            epoch, wait_ms = epoch + 2, 10 * SHORT_MS
+
+
 def _spread(value: Any) -> Any:
     """With a number of deliveries for each offset: how they are put together is a side's own."""
     if isinstance(value, list):
@@ -194,9 +242,9 @@ def _spread(value: Any) -> Any:
         return value
     spread = {name: _spread(each) for name, each in value.items()}
     if "acquired_records" in value:
-        spread["acquired_records"] = {
-            offset: each["delivery_count"]
+        spread["acquired_records"] = [
+            (offset, each["delivery_count"])
             for each in value["acquired_records"]
             for offset in range(each["first_offset"], each["last_offset"] + 1)
-        }
+        ]
     return spread
