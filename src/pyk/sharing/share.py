@@ -246,13 +246,13 @@ class Share:
                 self.acknowledged[each] = self.acknowledged.get(each, 0) + count
         return self._carry_out(change)
 
-    def release(self, member_id: str, *, is_orderly: bool) -> Awaitable[None] | None:
+    def release(self, member_id: str) -> Awaitable[None] | None:
         """What a member has is for others. Raise KafkaError."""
         machine = self.machine
         if machine is None or self.failure is not None:
             return None
         limits = self._surroundings.terms_of(self.key.group_id).limits
-        return self._carry_out(machine.release(member_id, limits, is_orderly=is_orderly))
+        return self._carry_out(machine.release(member_id, limits))
 
     def deadline(self) -> float | None:
         return None if self.machine is None or self.failure else self.machine.deadline()
@@ -321,7 +321,6 @@ class Share:
             start_offset=change.start_offset,
             delivery_complete_count=change.delivery_complete_count,
             batches=change.batches,
-            is_whole=change.is_whole,
         )
 
     def _later(self, run: Callable[[], Awaitable[None]]) -> tuple[Awaitable[None], trio.Event]:

@@ -85,9 +85,8 @@ class Shares:
 
     # Sessions
 
-    def end_session(self, session: ShareSession, *, is_orderly: bool) -> list[Awaitable[None]]:
-        """What its member has is for others. An orderly end is one that the member asked for: what
-        it then has, it has not worked on."""
+    def end_session(self, session: ShareSession) -> list[Awaitable[None]]:
+        """What its member has is for others, when what is returned is over."""
         if not self.sessions.end(session):
             return []
         group_id, member_id = session.key
@@ -97,7 +96,7 @@ class Shares:
             if share is None:
                 continue
             try:
-                kept = share.release(member_id, is_orderly=is_orderly)
+                kept = share.release(member_id)
             except KafkaError as refusal:
                 logger.warning("what %s has of %s stays: %s", member_id, share.key.text, refusal)
             else:
@@ -107,7 +106,7 @@ class Shares:
         return waits
 
     def on_disconnect(self, session: ShareSession) -> None:
-        for wait in self.end_session(session, is_orderly=False):
+        for wait in self.end_session(session):
             self._start_soon(_quietly(wait))
 
     def _forget_idle(self, group_id: str) -> None:

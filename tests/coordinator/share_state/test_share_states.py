@@ -166,15 +166,19 @@ def test_leaders_of_before_stay_fenced_when_a_partition_begins_anew() -> None:
 
 def test_updates_come_between_snapshots() -> None:
     coordinator = initialised(snapshot_update_records_per_snapshot=2)
-    for _ in range(8):
+    for _ in range(7):
         coordinator.write()
-    # The first update does not count, as in Kafka.
-    updates = ["update", "update"]
-    assert coordinator.kinds == [
-        *("snapshot", "update", *updates),
-        *("snapshot", *updates),
-        *("snapshot", "update"),
-    ]
+    all_of_it = ["snapshot", "update", "update"]
+    assert coordinator.kinds == [*all_of_it, *all_of_it, "snapshot", "update"]
+
+
+def test_a_snapshot_for_another_reason_does_not_put_off_the_next_one() -> None:
+    coordinator = initialised(snapshot_update_records_per_snapshot=2)
+    coordinator.write()
+    coordinator.initialize()
+    coordinator.write()
+    coordinator.write()
+    assert coordinator.kinds == ["snapshot", "update", "snapshot", "update", "snapshot"]
 
 
 def test_all_are_snapshots_if_no_updates_are_wanted() -> None:
