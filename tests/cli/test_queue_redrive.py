@@ -19,6 +19,7 @@ from pyk.client.redrive_progress import Progress, Sending
 from pyk.types import TopicPartition
 from pyk.wire.records import Headers, Record, build_batch
 from tests.cli.commands import COMMAND, Done, environment, pyk
+from tests.clients.sharing import ACCEPT, REJECT, share_member
 
 LETTERS = 600
 PLANNED = "pyk: nothing has been changed; add --execute to do it\n"
@@ -95,6 +96,23 @@ def test_letters_go_back_with_what_is_their_own(broker: str, topic: str, dead: s
     shown = pyk("consume", topic, "-p", "1", "-e", "-f", r"%k %v %h\n", bootstrap=broker)
     assert shown.lines == ["key b own=header", "key c own=header"]
     assert values(broker, topic) == ["0 a", "1 b", "1 c"]
+
+
+def test_what_a_member_rejects_is_delivered_again_once_it_is_sent_back(
+    broker: str, topic: str, dead: str
+) -> None:
+    pyk("produce", topic, "-p", "1", "-k", "k", bootstrap=broker, stdin=b"a\nb\n")
+    begins = ("share.auto.offset.reset=earliest", f"errors.deadletterqueue.topic.name={dead}")
+    pyk("config", "set", f"group/{topic}", *begins, bootstrap=broker)
+    with share_member(broker, topic, topic) as member:
+        assert member.fetch() == [(1, 0, 1)]
+        member.say(REJECT, 1, 0, 0)
+        member.say(ACCEPT, 1, 1, 1)
+        (row,) = rows(broker, dead, "-g", topic, "--execute")
+        assert (row["group"], row["topic"], row["partition"]) == (topic, topic, 1)
+        assert member.fetch() == [(1, 2, 2)]
+    shown = pyk("consume", topic, "-o", "2", "-p", "1", "-e", "-f", r"%k %v %h", bootstrap=broker)
+    assert shown.out == "k a "
 
 
 def test_what_was_sent_back_is_not_sent_again(broker: str, topic: str, dead: str) -> None:

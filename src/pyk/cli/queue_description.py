@@ -27,7 +27,7 @@ LISTED = (
     Field("state", "Stable, or Empty if it has no members"),
     Field("member_count", "how many members it has"),
     Field("topics", "which it reads, or has read"),
-    Field("total_lag", "how many records are not done yet, as far as it is known"),
+    Field("total_lag", "how many records are not done yet, of the partitions where it is known"),
     Field("coordinator", "the broker that looks after it", is_wide=True),
 )
 STATE = (
@@ -38,7 +38,7 @@ STATE = (
     Field("epoch", "how often it has changed", is_wide=True),
     Field("assignment_epoch", "and for which epoch it was assigned last", is_wide=True),
     Field("member_count", "how many members it has"),
-    Field("total_lag", "how many records are not done yet, as far as it is known"),
+    Field("total_lag", "how many records are not done yet, of the partitions where it is known"),
 )
 OFFSETS = (
     Field("topic", "its name"),
@@ -161,8 +161,10 @@ def offsets_of(cluster: Cluster, names: Iterable[str]) -> dict[str, Offsets]:
     return found
 
 
-def total_lag(offsets: Offsets) -> int:
-    return sum(each.lag for each in offsets.values() if each.lag is not None)
+def total_lag(offsets: Offsets) -> int | None:
+    """None if there is something, and nothing is known of it."""
+    known = [each.lag for each in offsets.values() if each.lag is not None]
+    return sum(known) if known or not offsets else None
 
 
 def _held(group: Group) -> dict[TopicPartition, int]:
