@@ -33,6 +33,7 @@ from pyk.sharing.delivery import (
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.share_partition import SharePartition
 from pyk.sharing.start import StartingPoint
+from pyk.sharing.tally import Tally
 from pyk.types import Records
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class Surroundings(Protocol):
     persister: Persister
 
     def terms_of(self, group_id: str) -> Terms: ...
+    def tally_of(self, key: SharePartitionKey) -> Tally: ...
     def now_ms(self) -> int: ...
     def start_soon(self, run: Callable[[], Awaitable[None]]) -> None: ...
     def note_deadline(self, share: Share) -> None: ...
@@ -117,9 +119,7 @@ class Share:
         """None until its state is read."""
         self.failure: KafkaError | None = None
         """Why it cannot be used any more."""
-        self.acknowledged: dict[int, int] = {}
-        """How many records were acknowledged, by the type of acknowledgement."""
-        self.dead_letters = 0
+        self.tally = surroundings.tally_of(key)
         self._surroundings = surroundings
         self._waiters: dict[Waiter, None] = {}
         self._unsettled = 0
@@ -241,10 +241,7 @@ class Share:
             )
         limits = self._surroundings.terms_of(self.key.group_id).limits
         change = machine.acknowledge(member_id, acknowledgements, limits, trio.current_time())
-        for first, last, types in acknowledgements:
-            for each in types:
-                count = last - first + 1 if len(types) == 1 else 1
-                self.acknowledged[each] = self.acknowledged.get(each, 0) + count
+        self.tally.count_acknowledged(acknowledgements)
         return self._carry_out(change)
 
     def release(self, member_id: str) -> Awaitable[None] | None:
@@ -359,6 +356,8 @@ class Share:
 
     def _settle(self, change: Change, *, is_persisted: bool) -> None:
         assert self.machine is not None
+        if is_persisted:
+            self.tally.count_delivered(change.parts)
         is_news = self.machine.settle(change, is_persisted=is_persisted)
         self._surroundings.note_deadline(self)
         if is_news:

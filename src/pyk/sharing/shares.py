@@ -26,6 +26,7 @@ from pyk.sharing.delivery import Change, Limits
 from pyk.sharing.sessions import ShareSession, ShareSessions
 from pyk.sharing.share import Share, Terms
 from pyk.sharing.start import StartingPoint
+from pyk.sharing.tally import Tally
 from pyk.wire.compression import CorruptBatch
 from pyk.wire.records import Record
 
@@ -52,8 +53,8 @@ class Shares:
         """`topic_for_letters` finds a topic by its name, or makes it. It raises KafkaError."""
         self.persister = persister
         self.sessions = ShareSessions(sessions_max)
-        self.letters_lost = 0
-        """Dead letters that could not be written."""
+        self.tallies: dict[SharePartitionKey, Tally] = {}
+        """Of all shares that were ever here, so that counts do not go with those who fetch."""
         self._replicas = replicas
         self._group_config = group_config
         self._now_ms = now_ms
@@ -124,6 +125,8 @@ class Shares:
             if image.topic_by_id(share.key.topic_id) is None:
                 self.forget(share)
                 share.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        for key in [key for key in self.tallies if image.topic_by_id(key.topic_id) is None]:
+            del self.tallies[key]
 
     # Time
 
@@ -153,6 +156,12 @@ class Shares:
     def lock_timeout_ms(self, group_id: str) -> int:
         """How long a member has a record for itself."""
         return self._group_config(group_id).share_record_lock_duration_ms
+
+    def tally_of(self, key: SharePartitionKey) -> Tally:
+        return self.tallies.setdefault(key, Tally())
+
+    def find(self, key: SharePartitionKey) -> Share | None:
+        return self._shares.get(key)
 
     def now_ms(self) -> int:
         return self._now_ms()
@@ -185,10 +194,10 @@ class Shares:
             to = self._replicas.leader_of(found, share.key.partition % len(found.partitions))
             written = await self._write_letters(share, change, to)
         except (KafkaError, CorruptBatch) as refusal:
-            self.letters_lost += count
+            share.tally.dead_letters_lost += count
             logger.error("%s dead letters of %s are lost: %s", count, share.key.text, refusal)
         else:
-            share.dead_letters += written
+            share.tally.dead_letters += written
 
     async def _write_letters(self, share: Share, change: Change, to: Partition) -> int:
         now_ms, written = self._now_ms(), 0
