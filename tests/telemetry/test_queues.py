@@ -132,6 +132,8 @@ async def test_dead_letters_are_counted_and_so_are_those_that_are_lost(tmp_path:
             await elsewhere(member.say, REJECT, 0, 0, 0)
             counted = ("dead_letters_total", "dead_letters_lost_total")
             assert shown(figures, *counted) == dict(zip(counted, (1, 0), strict=True))
-            await ask(broker, configured(errors_deadletterqueue_topic_name="no/such"))
+            # The names of two topics must not be told apart by a dot alone.
+            await ask(broker, wanted("no_such"))
+            await ask(broker, configured(errors_deadletterqueue_topic_name="no.such"))
             await elsewhere(member.say, REJECT, 0, 1, 2)
             assert shown(figures, *counted) == dict(zip(counted, (1, 2), strict=True))
