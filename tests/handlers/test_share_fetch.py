@@ -12,9 +12,10 @@ from pyk.errors import ErrorCode
 from pyk.handlers.context import Context
 from pyk.metadata.controller import set_group_config
 from pyk.metadata.topics import TopicReference, delete_topics
-from pyk.replication.partition import Isolation
+from pyk.replication.partition import Isolation, Marker
 from pyk.sharing.dead_letters import records_of
-from tests.handlers.brokers import create, open_context, produce
+from pyk.wire.prefixed import ControlType
+from tests.handlers.brokers import NOW_MS, create, open_context, produce
 from tests.handlers.queues import GROUP, Worker, acquired, initialise, of_partition, offsets_sent
 from tests.simulated_disk import SimulatedDisk
 
@@ -394,3 +395,30 @@ async def test_what_cannot_be_kept_is_not_handed_out(autojump_clock: MockClock) 
         disk.capacity = None
         answer = await ann.acknowledge((0, 1, ACCEPT))
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
+
+
+async def test_who_begins_again_and_again_is_remembered_once(
+    broker: Context, autojump_clock: MockClock
+) -> None:
+    produce(broker, TOPIC, 1)
+    ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
+    assert acquired(await ann.fetch()) == [(0, 0, 1)]
+    for _ in range(10):
+        ann.epoch = 0
+        await ann.fetch()
+    assert len(ann.call.peer._when_gone) == 1
+    ann.die()
+    assert acquired(await bob.fetch()) == [(0, 0, 2)]
+
+
+async def test_markers_alone_are_passed_over_and_what_is_behind_them_is_found(
+    broker: Context, autojump_clock: MockClock
+) -> None:
+    led = broker.leader_of(TOPIC, 0)
+    for number in range(300):
+        marker = Marker(number, 0, ControlType.ABORT, 0, 0)
+        led.end_transaction(marker, NOW_MS)
+    produce(broker, TOPIC, 1)
+    ann = Worker(broker, "ann", TOPIC)
+    answer = await ann.fetch(max_bytes=1000, max_wait_ms=1000)
+    assert acquired(answer) == [(300, 300, 1)]

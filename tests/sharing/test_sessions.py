@@ -118,3 +118,21 @@ def test_groups_are_known_by_their_sessions() -> None:
     assert not it.has_group("other")
     it.end(session)
     assert not it.has_group("group")
+
+
+def test_sessions_end_with_their_connection() -> None:
+    it = sessions()
+    assert not it.knows(CONNECTION)
+    session = it.begin(ANN, [FIRST], CONNECTION)
+    it.end(it.begin(BOB, [FIRST], CONNECTION))
+    assert it.knows(CONNECTION)
+    assert it.forget(CONNECTION) == [session]
+    assert not it.knows(CONNECTION)
+    assert it.forget(CONNECTION) == []
+
+
+def test_a_session_that_goes_on_elsewhere_does_not_end_with_the_old_connection() -> None:
+    it = sessions()
+    it.begin(ANN, [FIRST], CONNECTION)
+    it.begin(ANN, [FIRST], object())
+    assert it.forget(CONNECTION) == []

@@ -50,6 +50,10 @@ from pyk.wire.messages.share_fetch import (
 RECORD_LIMIT: Final = 1
 """The mode in which the number of records is a limit, and not a hint (KIP-1206)."""
 
+ROUNDS: Final = 8
+"""How often to look further where all that was there is for nobody, such as aborted records, before
+others have their turn."""
+
 Result: TypeAlias = Handed | KafkaError
 Results: TypeAlias = dict[SharedPartition, Result]
 
@@ -141,9 +145,9 @@ def _session(
     if epoch == INITIAL_EPOCH:
         if _acknowledges(request):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        session = sessions.begin(key, wanted, call.peer)
-        call.peer.when_gone(lambda: broker.shares.on_disconnect(session))
-        return session
+        if not sessions.knows(call.peer):
+            call.peer.when_gone(lambda: broker.shares.on_disconnect(call.peer))
+        return sessions.begin(key, wanted, call.peer)
     forgotten = [
         SharedPartition(topic.topic_id, number)
         for topic in request.forgotten_topics_data
@@ -174,6 +178,8 @@ class Reader:
         )
         self._max_bytes = min(request.max_bytes, broker.settings.config.fetch_max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self.goes_on = False
+        """Whether there is no need to wait for more, but others should have their turn."""
         self._refusals: Results = {}
         for each in fetch.partitions:
             try:
@@ -186,7 +192,8 @@ class Reader:
         will do."""
         if not self.shares or self._max_bytes <= 0 or self._wish.records_max <= 0:
             return self._refusals
-        while True:
+        self.goes_on = False
+        for _ in range(ROUNDS):
             seen, failed = self._look()
             size = sum(len(each.piece.records) for each in seen.values())
             if not failed and not is_late and size < max(self._min_bytes, 1):
@@ -196,6 +203,8 @@ class Reader:
             is_news = len(handed) < len(results) or any(each.acquired for each in handed)
             if is_news or not any(each.has_moved for each in handed):
                 break
+        else:
+            self.goes_on = True
         if is_news or is_late:
             return {**dict.fromkeys(self.shares, NOTHING), **results, **self._refusals}
         return None
@@ -277,7 +286,10 @@ async def _read(reader: Reader, deadline: float) -> Results:
                 results = reader.read(is_late=False)
                 if results is not None:
                     return results
-                await waiter.wait()
+                if reader.goes_on:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await waiter.wait()
         results = reader.read(is_late=True)
         assert results is not None
         return results

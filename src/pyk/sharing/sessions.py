@@ -66,6 +66,7 @@ class ShareSessions:
     def __init__(self, sessions_max: Callable[[], int]) -> None:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
+        self._by_connection: dict[object, dict[SessionKey, ShareSession]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -77,10 +78,13 @@ class ShareSessions:
         self, key: SessionKey, wanted: Iterable[SharedPartition], connection: object
     ) -> ShareSession:
         """A new session, also in the place of one that the member had. Raise KafkaError."""
-        self._sessions.pop(key, None)
+        before = self._sessions.get(key)
+        if before is not None:
+            self.end(before)
         if len(self._sessions) >= self._sessions_max():
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, connection)
+        self._by_connection.setdefault(connection, {})[key] = session
         session.partitions = dict.fromkeys(wanted, False)
         return session
 
@@ -114,7 +118,16 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return False
         del self._sessions[session.key]
+        self._by_connection.get(session.connection, {}).pop(session.key, None)
         return True
+
+    def knows(self, connection: object) -> bool:
+        """Whether a session ever began on it."""
+        return connection in self._by_connection
+
+    def forget(self, connection: object) -> list[ShareSession]:
+        """It is gone. Those that began on it and have not ended."""
+        return list(self._by_connection.pop(connection, {}).values())
 
 
 def _next(epoch: int) -> int:

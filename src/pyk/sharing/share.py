@@ -49,6 +49,8 @@ _AWAY: Final = frozenset(
 )
 _FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
 _KNOWN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_OVER: Final = _FENCED | _KNOWN | {ErrorCode.INVALID_REQUEST}
+"""What is known here is not what is kept any more. The last is for what is not kept at all."""
 
 
 class Terms(NamedTuple):
@@ -365,7 +367,7 @@ class Share:
 
     def _take_back(self, change: Change, refusal: KafkaError) -> KafkaError:
         self._settle(change, is_persisted=False)
-        if refusal.code in _FENCED | _KNOWN:
+        if refusal.code in _OVER:
             return self._give_up(refusal)
         return as_heard(refusal)
 

@@ -108,9 +108,10 @@ class Shares:
             self._forget_idle(group_id)
         return waits
 
-    def on_disconnect(self, session: ShareSession) -> None:
-        for wait in self.end_session(session):
-            self._start_soon(_quietly(wait))
+    def on_disconnect(self, connection: object) -> None:
+        for session in self.sessions.forget(connection):
+            for wait in self.end_session(session):
+                self._start_soon(_quietly(wait))
 
     def _forget_idle(self, group_id: str) -> None:
         for share in self:
