@@ -236,6 +236,19 @@ def test_nobody_guesses_what_was_sent_when_the_topic_was_trimmed(
     assert values(broker, topic) == ["0 a"]
 
 
+def test_letters_that_are_gone_hold_nothing_up(broker: str, topic: str, dead: str) -> None:
+    bury(broker, dead, topic, *(("shop", 0, text) for text in "abc"))
+    with Cluster.connect(broker) as cluster:
+        # Not the first that the producer sends: a broker that knows nothing of those before.
+        about = Progress(0).about(Sending(0, 2, 0, 0, *new_identity(cluster), 70))
+        name = f"pyk.redrive/shop/{topic}"
+        commit_offsets(cluster, name, {TopicPartition(dead, 0): 0}, metadata=about.metadata)
+    pyk("topic", "trim", dead, "-o", "1", bootstrap=broker)
+    (row,) = rows(broker, dead, "--execute")
+    assert (row["status"], row["records"]) == ("OK", 2)
+    assert values(broker, topic) == ["0 b", "0 c"]
+
+
 def test_a_redrive_that_is_killed_again_and_again_sends_each_letter_once(
     broker: str, topic: str, dead: str
 ) -> None:

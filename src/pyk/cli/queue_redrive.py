@@ -12,6 +12,7 @@ from pyk.cli.options import complete_topics, with_cluster
 from pyk.cli.output import Field, Format, Row, format_option, show_report
 from pyk.cli.root import REFUSED
 from pyk.client.cluster import Cluster
+from pyk.client.offsets import Isolation
 from pyk.client.redriving import Choice, Outcome, Place, Redrive
 
 REDRIVEN = (
@@ -77,7 +78,8 @@ def redrive(
     pyk queue redrive orders-dead -o @-1h --execute
     """
     offsets = parse_offsets(offset, time.time())
-    spans = offsets.resolve(cluster, chosen(cluster, [topic], numbers), stops_at_end=True)
+    partitions = chosen(cluster, [topic], numbers)
+    spans = offsets.resolve(cluster, partitions, Isolation.READ_COMMITTED, stops_at_end=True)
     choice = Choice(
         spans=spans,
         groups=frozenset(groups),

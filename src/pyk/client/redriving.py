@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from pyk.client.cluster import Cluster
 from pyk.client.group_offsets import FOR_EVER_MS, commit_offsets, fetch_offsets
-from pyk.client.offsets import EARLIEST, LATEST, find_offsets
+from pyk.client.offsets import EARLIEST, LATEST, Isolation, find_offsets
 from pyk.client.producing import Identity, new_identity, send_batch
 from pyk.client.reading import Reader, Span
 from pyk.client.redrive_progress import Progress, Sending, parse_progress
@@ -28,6 +28,15 @@ from pyk.wire.records import Record, build_batch
 
 LETTERS_AT_ONCE: Final = 500
 BYTES_AT_ONCE: Final = 256 * 1024
+_NEVER_SENT: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""What is refused so, and is not there, never will be: it is sent in another way."""
 
 
 class Source(NamedTuple):
@@ -87,6 +96,7 @@ class Choice:
     """Which letters are wanted."""
 
     spans: Mapping[TopicPartition, Span]
+    """Of what is committed."""
     groups: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     """None of either is all."""
@@ -150,7 +160,7 @@ class Redrive:
         """Those that are wanted and not sent yet, by partition and offset."""
         left = self._choice.count_max
         for partition, span in sorted(self._choice.spans.items()):
-            for received in Reader(self._cluster, {partition: span}):
+            for received in self._read(partition, span):
                 letter = self._letter(partition.partition, received.record, sends=sends)
                 if letter is None:
                     continue
@@ -173,6 +183,9 @@ class Redrive:
             self._settle(source, sends=sends)
         is_left = source not in self._failed and not self._of(letter).has(record.offset)
         return letter if is_left else None
+
+    def _read(self, partition: TopicPartition, span: Span) -> Reader:
+        return Reader(self._cluster, {partition: span}, Isolation.READ_COMMITTED)
 
     def _kept(self, source: Source) -> dict[int, Progress]:
         """Raise KafkaError."""
@@ -210,20 +223,20 @@ class Redrive:
                 if sends or is_there:
                     self._keep(source, number, progress.sent(*sending[:2]), only_here=not sends)
             except KafkaError as refused:
-                if refused.code is not ErrorCode.MESSAGE_TOO_LARGE:
+                if refused.code not in _NEVER_SENT:
                     self._fail(source, sending.partition, number, refused)
-                else:  # So it was not sent then either, and is to be sent in parts.
+                else:
                     self._keep(source, number, progress._replace(sending=None))
 
     def _again(
         self, source: Source, number: int, progress: Progress, sending: Sending
     ) -> list[Letter]:
         """The letters that were about to be sent."""
-        origin = Origin(*source, sending.partition)
-        span = Span(sending.base, sending.end)
+        origin, at = Origin(*source, sending.partition), TopicPartition(self._topic, number)
+        start = find_offsets(self._cluster, {at: EARLIEST})[at]
         return [
             Letter(number, each.record, origin)
-            for each in Reader(self._cluster, {TopicPartition(self._topic, number): span})
+            for each in self._read(at, Span(max(start, sending.base), sending.end))
             if read_origin(each.record.headers) == origin and not progress.has(each.record.offset)
         ]
 
