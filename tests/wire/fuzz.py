@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from pyk.errors import ProtocolError
 from pyk.wire.batch import HEADER_BYTES, MAGIC, check_crc, iterate_batches
-from pyk.wire.codec import decode, encode, read
 from pyk.wire.compression import Compression
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
@@ -33,6 +32,7 @@ from pyk.wire.source import objects_min
 from tests.wire.catalogue import MESSAGES, versions
 from tests.wire.strategies import Pool, build
 from tests.wire.test_codec import joined
+from tests.wire.ways import decode, encode, read
 
 BATCH_BYTES_MAX = 1024**2
 NESTED_OBJECTS_MAX = 30
