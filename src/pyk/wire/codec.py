@@ -91,7 +91,7 @@ def plain_decoder_of(declared: type, version: int) -> Decoder:
 def plain_encoder_of(declared: type, version: int) -> Encoder:
     """One that is not compiled."""
     _check_version(declared, version)
-    return partial(write_plainly, version=version)
+    return partial(write_plainly, version)
 
 
 def is_seldom(declared: type, version: int, done: str) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyk.types import NO_VERSIONS, FileSlice, Records
+from pyk.types import NO_VERSIONS, FileSlice
+from pyk.wire.encoder import Chunks, Note, ignore, is_error_code
 from pyk.wire.fields import RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
 from pyk.wire.primitives import (
@@ -20,10 +21,10 @@ from pyk.wire.primitives import (
 from pyk.wire.source import COPIED_BYTES_MAX, packed
 
 
-def write_plainly(message: Any, version: int) -> list[Records]:
-    """The message as chunks to be sent in order."""
+def write_plainly(version: int, message: Any, note: Note = ignore) -> Chunks:
+    """The message as chunks to be sent in order. See `encoder.Encoder`."""
     of = layout(type(message))
-    writer = _Writer(f"{of.name} v{version}", version, of.flexible.covers(version))
+    writer = _Writer(f"{of.name} v{version}", version, of.flexible.covers(version), note)
     writer.write(message)
     return writer.chunks()
 
@@ -31,16 +32,17 @@ def write_plainly(message: Any, version: int) -> list[Records]:
 class _Writer:
     """What is written so far."""
 
-    __slots__ = ("_chunks", "_flexible", "_label", "_parts", "_version")
+    __slots__ = ("_chunks", "_flexible", "_label", "_note", "_parts", "_version")
 
-    def __init__(self, label: str, version: int, flexible: bool) -> None:
+    def __init__(self, label: str, version: int, flexible: bool, note: Note) -> None:
         self._label = label
         self._version = version
         self._flexible = flexible
-        self._chunks: list[Records] = []
+        self._note = note
+        self._chunks: Chunks = []
         self._parts: list[Any] = []
 
-    def chunks(self) -> list[Records]:
+    def chunks(self) -> Chunks:
         if self._parts:
             self._chunks.append(b"".join(self._parts))
         return self._chunks or [b""]
@@ -53,6 +55,8 @@ class _Writer:
                 if not field.ignorable and value != field.default:
                     refuse_value(self._label, field.name)
             elif field.tag is None:
+                if value and is_error_code(field):
+                    self._note(value)
                 self._value(field, value)
             elif value != field.default:
                 tagged.append((field.tag, field, value))
