@@ -67,7 +67,7 @@ def test_what_a_version_says_in_another_shape_counts_once() -> None:
     for version in range(7):
         in_a_list = version >= 4
         response = FindCoordinatorResponse(
-            error_code=15, coordinators=[coordinator] if in_a_list else []
+            error_code=0 if in_a_list else 15, coordinators=[coordinator] if in_a_list else []
         )
         assert errors_in(response, version) == [15]
 
