@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
+from pyk.declared import NamedTuple
 from pyk.server.limits import Limits
 
 PORT_ATTEMPTS: Final = 20
