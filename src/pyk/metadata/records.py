@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -88,12 +89,13 @@ def encode(record: msgspec.Struct | Configuration) -> bytes:
 
 
 def _reader(kind: type[R]) -> Callable[[bytes], R]:
-    decoder = msgspec.json.Decoder(kind)
+    # Made when it is first needed: it takes long, and a new store has few kinds of records.
+    decoder = cache(lambda: msgspec.json.Decoder(kind))
 
     def read(value: bytes) -> R:
         """Raise ValueError."""
         try:
-            return decoder.decode(value)
+            return decoder().decode(value)
         except (UnicodeDecodeError, msgspec.DecodeError) as error:
             raise ValueError(str(error)) from None
 

@@ -27,8 +27,10 @@ class Listener(NamedTuple):
 
 async def listen(listener: Listener, limits: Limits) -> list[socket.socket]:
     """A socket for each address of the listener. OSError if there is none."""
+    host = listener.host
     found = await trio.socket.getaddrinfo(
-        listener.host or None,
+        # As bytes where it can be: for text Python imports its tables of Unicode first.
+        (host.encode() if host.isascii() else host) or None,
         listener.port,
         type=socket.SOCK_STREAM,
         flags=socket.AI_PASSIVE,
