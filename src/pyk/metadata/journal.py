@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -90,14 +89,13 @@ class _Line(msgspec.Struct, omit_defaults=True):
 _encode = msgspec.json.Encoder().encode
 
 
-@cache
-def _decoder(of: type[T]) -> msgspec.json.Decoder[T]:
-    """Made when a file is read: it takes long, and a new store has nothing to read."""
-    return msgspec.json.Decoder(of)
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+"""Made when a file is read: it takes long, and a new store has nothing to read."""
 
 
 def _decode(of: type[T], data: bytes) -> T:
-    found: T = _decoder(of).decode(data)
+    decoder = _decoders.get(of) or _decoders.setdefault(of, msgspec.json.Decoder(of))
+    found: T = decoder.decode(data)
     return found
 
 

@@ -14,7 +14,6 @@ from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
-from pyk.handlers import api_versions
 from pyk.handlers.call import Call, InTurn, Peer
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
@@ -28,11 +27,11 @@ from pyk.wire.codec import (
     plain_decoder_of,
     plain_encoder_of,
 )
-from pyk.wire.encoder import Chunks
 from pyk.wire.frames import SMALL_BYTES_MAX, Frame
 from pyk.wire.headers import RequestHeader
 from pyk.wire.message import layout
 from pyk.wire.request import api_key, encode_response, read_header, response_encoder
+from pyk.wire.shapes import Chunks
 
 Answer: TypeAlias = Chunks | None
 
@@ -217,6 +216,8 @@ class Dispatcher:
         if not of.versions.covers(version) or version > advertised(key).highest:
             if key is not ApiKey.API_VERSIONS:
                 raise ProtocolError(f"{key.name} v{version} is not served")
+            from pyk.handlers import api_versions
+
             refusal = api_versions.unsupported({key: advertised(key)})
             return encode_response(key, 0, header.correlation_id, refusal)
         traffic = self.traffic.setdefault(key, Traffic())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyk.metrics import Histogram
-from pyk.wire.encoder import Chunks
+from pyk.wire.shapes import Chunks
 
 
 class Traffic:

@@ -11,11 +11,10 @@ from typing import Any, Final, TypeVar
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Buffer
-from pyk.wire.decoder import Decoder, compile_decoder
-from pyk.wire.encoder import Chunks, Encoder, compile_encoder
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.reader import read_plainly
+from pyk.wire.shapes import Chunks, Decoder, Encoder
 from pyk.wire.writer import write_plainly
 
 T = TypeVar("T")
@@ -70,6 +69,9 @@ def decoder_of(declared: type, version: int) -> Decoder:
     found = _DECODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
+        # Here, since many a broker in a test comes to its end without it.
+        from pyk.wire.decoder import compile_decoder
+
         found = _DECODERS[declared, version] = compile_decoder(declared, version)
     return found
 
@@ -78,6 +80,8 @@ def encoder_of(declared: type, version: int) -> Encoder:
     found = _ENCODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
+        from pyk.wire.encoder import compile_encoder
+
         found = _ENCODERS[declared, version] = compile_encoder(declared, version)
     return found
 

@@ -7,11 +7,8 @@ it writes: who counts them need not look for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
-
-from pyk.types import NO_VERSIONS, FileSlice, Records
-from pyk.wire.fields import INT16, Field, Kind
+from pyk.types import NO_VERSIONS, FileSlice
+from pyk.wire.fields import Field, Kind
 from pyk.wire.message import layout
 from pyk.wire.primitives import (
     STRING_BYTES_MAX,
@@ -20,30 +17,10 @@ from pyk.wire.primitives import (
     refuse_value,
     uvarint,
 )
+from pyk.wire.shapes import Encoder, ignore, is_error_code
 from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records
 
-Chunks: TypeAlias = list[Records]
-Note: TypeAlias = Callable[[int], object]
-"""Who hears of each error code in a response that is not 0."""
-
-
-class Encoder(Protocol):
-    """From a message to its chunks."""
-
-    def __call__(self, message: Any, note: Note = ..., /) -> Chunks: ...
-
-
-ERROR_CODE = "error_code"
-"""How the names of fields end that are one."""
 _BYTE = tuple(bytes([value]) for value in range(128))
-
-
-def ignore(error_code: int) -> None:
-    """Nobody wants to hear of it."""
-
-
-def is_error_code(field: Field) -> bool:
-    return field.kind is INT16 and field.name.endswith(ERROR_CODE)
 
 
 def compile_encoder(declared: type, version: int) -> Encoder:

@@ -28,7 +28,7 @@ from pyk.wire.source import COPIED_BYTES_MAX, objects_min, packed
 def read_plainly(
     declared: type, version: int, buffer: Any, position: int = 0, budget: int = OBJECTS_MAX
 ) -> tuple[Any, int]:
-    """The message at `position`, and the position after it. See `decoder.Decoder`."""
+    """The message at `position`, and the position after it. See `shapes.Decoder`."""
     of = layout(declared)
     reader = _Reader(buffer, position, budget, version, of.flexible.covers(version))
     try:

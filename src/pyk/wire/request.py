@@ -9,10 +9,10 @@ from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
 from pyk.wire.codec import encode, encoder_of, read
-from pyk.wire.encoder import Chunks, Encoder, Note, ignore
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
+from pyk.wire.shapes import Chunks, Encoder, Note, ignore
 from pyk.wire.source import packed
 
 HEADER_BYTES_MAX = 36_864

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from pyk.types import NO_VERSIONS, FileSlice
-from pyk.wire.encoder import Chunks, Note, ignore, is_error_code
 from pyk.wire.fields import RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
 from pyk.wire.primitives import (
@@ -18,11 +17,12 @@ from pyk.wire.primitives import (
     refuse_value,
     uvarint,
 )
+from pyk.wire.shapes import Chunks, Note, ignore, is_error_code
 from pyk.wire.source import COPIED_BYTES_MAX, packed
 
 
 def write_plainly(version: int, message: Any, note: Note = ignore) -> Chunks:
-    """The message as chunks to be sent in order. See `encoder.Encoder`."""
+    """The message as chunks to be sent in order. See `shapes.Encoder`."""
     of = layout(type(message))
     writer = _Writer(f"{of.name} v{version}", version, of.flexible.covers(version), note)
     writer.write(message)
