@@ -21,7 +21,6 @@ from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
 from pyk.types import Uuid, Versions
 from pyk.wire.apis import ApiKey
-from pyk.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from random import Random
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from pyk.coordinator.group_coordinator import GroupShards
     from pyk.coordinator.shards import Parts
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
+    from pyk.wire.messages.api_versions import ApiVersionsResponse
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 
