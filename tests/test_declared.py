@@ -40,6 +40,10 @@ class Pythons(typing.NamedTuple):
     epoch: int | None = None
 
 
+class Nothing(declared.NamedTuple):
+    """Has no fields."""
+
+
 class Several(declared.NamedTuple, Generic[T]):
     items: list[T]
 
@@ -99,6 +103,7 @@ def test_a_named_tuple_has_methods_and_may_be_generic() -> None:
     assert Ours.__doc__ == "A place."
     assert Several[int]([1]) == ([1],)
     assert TopicPartition("t", 0) == ("t", 0)
+    assert Nothing() == Nothing() == ()
 
 
 @pytest.mark.parametrize("of", [Colour, PythonsColour])

@@ -39,8 +39,8 @@ else:
 
     def _compile_new(cls, *values, **named):
         """Stands for `__new__` until the first instance is made."""
-        arguments = ", ".join(cls._fields)
-        new = eval(f"lambda cls, {arguments}: new(cls, ({arguments},))", {"new": tuple.__new__})
+        arguments = "".join(f"{field}, " for field in cls._fields)
+        new = eval(f"lambda cls, {arguments}: new(cls, ({arguments}))", {"new": tuple.__new__})
         new.__defaults__ = tuple(cls._field_defaults.values())
         cls.__new__ = staticmethod(new)
         return new(cls, *values, **named)
