@@ -72,7 +72,7 @@ class Uncounted(Dispatcher):
         except Exception as failure:
             response = route.refuse(request, failure)
         if type(response) is route.response:
-            return route._encode(header.correlation_id, response)
+            return route.encode(header.correlation_id, response)
         if response is None:
             return None
         finish = partial(route.finish, 0, 0, header.correlation_id, request)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import trio
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from msgspec import Struct, field
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context

@@ -12,12 +12,13 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
 from pyk.broker import Broker, only_one, open_broker
 from pyk.config.settings import BrokerSettings
+from pyk.declared import NamedTuple
 from pyk.handlers.table import ENDPOINTS
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.http import CannotListen, open_http

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
+
+from pyk.declared import NamedTuple
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_SHOWN: Final = 27

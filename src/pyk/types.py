@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType, Protocol, TypeAlias
+from typing import NewType, Protocol, TypeAlias
+
+from pyk.declared import NamedTuple
 
 Uuid = NewType("Uuid", bytes)
 """Sixteen bytes, as on the wire. Kafka prints them as 22 characters of URL-safe base64."""

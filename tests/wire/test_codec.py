@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyk.types import FileSlice, Records
-from pyk.wire.codec import encode, read
 from tests.wire.catalogue import MESSAGES, versions
 from tests.wire.strategies import messages
+from tests.wire.ways import encode, read
 
 
 def joined(chunks: list[Records]) -> bytes:

@@ -1,8 +1,10 @@
-"""The errors of a response are found wherever they are, in the versions that have them."""
+"""The errors of a response are told wherever they are, in the versions that have them."""
 
 from __future__ import annotations
 
-from pyk.wire.error_codes import errors_of
+from typing import Any
+
+from pyk.wire.codec import encoder_of, plain_encoder_of
 from pyk.wire.messages.api_versions import ApiVersionsResponse
 from pyk.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pyk.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -11,10 +13,25 @@ from pyk.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from pyk.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+
+def errors_in(response: Any, version: int) -> list[int]:
+    """What is told when it is encoded, in both ways that there are."""
+    found: list[list[int]] = []
+    for of in (encoder_of, plain_encoder_of):
+        found.append([])
+        of(type(response), version)(response, found[-1].append)
+    assert found[0] == found[1]
+    return found[0]
 
 
 def test_a_response_without_errors_has_none() -> None:
-    assert errors_of(ApiVersionsResponse, 3)(ApiVersionsResponse(api_keys=[])) == ()
+    assert errors_in(ApiVersionsResponse(api_keys=[]), 3) == []
 
 
 def test_the_error_of_all_and_those_of_each_partition_count() -> None:
@@ -24,9 +41,9 @@ def test_the_error_of_all_and_those_of_each_partition_count() -> None:
     ]
     topics = [FetchableTopicResponse(topic="t", partitions=partitions)] * 2
     response = FetchResponse(error_code=70, responses=topics)
-    assert errors_of(FetchResponse, 12)(response) == (70, 1, 2, 1, 2)
+    assert errors_in(response, 12) == [70, 1, 2, 1, 2]
     # There was no error for all of it before version 7.
-    assert errors_of(FetchResponse, 4)(response) == (1, 2, 1, 2)
+    assert errors_in(response, 4) == [1, 2, 1, 2]
 
 
 def test_errors_on_several_levels_count() -> None:
@@ -40,13 +57,25 @@ def test_errors_on_several_levels_count() -> None:
     )
     topic = MetadataResponseTopic(error_code=3, name="t", partitions=[partition])
     response = MetadataResponse(brokers=[], topics=[topic])
-    assert errors_of(MetadataResponse, 9)(response) == (3, 5)
+    assert errors_in(response, 9) == [3, 5]
 
 
 def test_what_a_version_says_in_another_shape_counts_once() -> None:
     coordinator = Coordinator(
         key="g", node_id=-1, host="", port=-1, error_code=15, error_message=None
     )
-    response = FindCoordinatorResponse(error_code=15, coordinators=[coordinator])
     for version in range(7):
-        assert errors_of(FindCoordinatorResponse, version)(response) == (15,)
+        in_a_list = version >= 4
+        response = FindCoordinatorResponse(
+            error_code=0 if in_a_list else 15, coordinators=[coordinator] if in_a_list else []
+        )
+        assert errors_in(response, version) == [15]
+
+
+def test_errors_among_numbers_of_fixed_size_count() -> None:
+    """Elements of such an array are written in one go."""
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=i, error_code=i * 16) for i in range(3)
+    ]
+    topic = OffsetCommitResponseTopic(name="t", partitions=partitions)
+    assert errors_in(OffsetCommitResponse(topics=[topic]), 8) == [16, 32]

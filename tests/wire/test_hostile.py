@@ -7,13 +7,13 @@ import tracemalloc
 import pytest
 
 from pyk.errors import ProtocolError
-from pyk.wire.codec import decode, encode
 from pyk.wire.fields import array, int32, string
 from pyk.wire.message import message, struct
 from pyk.wire.messages.fetch import FetchRequest
 from pyk.wire.messages.metadata import MetadataRequest
 from pyk.wire.primitives import LENIENT_BYTES_MAX, OBJECTS_MAX, STRING_BYTES_MAX, TAGS_MAX
 from tests.wire.fuzz import densest, run, run_batches
+from tests.wire.ways import decode, encode
 
 
 @struct

@@ -21,12 +21,12 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
 from pyk.types import ZERO_UUID
-from pyk.wire.codec import decode, encode
 from pyk.wire.fields import Field
 from pyk.wire.message import layout
 from tests.wire.catalogue import MESSAGES, versions
 from tests.wire.strategies import Pool, messages
 from tests.wire.test_codec import joined
+from tests.wire.ways import decode, encode
 
 ERROR_CODES = tuple(code.value for code in KioErrorCode)
 UNKNOWN_TO_KIO = {

@@ -13,12 +13,12 @@ import pytest
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.types import ZERO_UUID, FileSlice, Records, Uuid, Versions
-from pyk.wire.codec import decode, encode, read
 from pyk.wire.fields import Kind, array, int16, int32, int64, nested, string, uuid
 from pyk.wire.message import layout, message, struct
 from pyk.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pyk.wire.source import COPIED_BYTES_MAX
 from tests.wire.catalogue import MESSAGES
+from tests.wire.ways import decode, encode, read
 
 
 @struct

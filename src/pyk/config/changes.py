@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from pyk.config.keys import Key
 from pyk.config.values import ValueType, format_value
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 
 KeyOf: TypeAlias = Callable[[str], Key | None]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
 from pyk.coordinator.machine import Record
 from pyk.coordinator.timers import Timers
+from pyk.declared import NamedTuple
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
 

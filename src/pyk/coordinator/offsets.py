@@ -10,10 +10,11 @@ in the log and not by when their transactions ended.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyk.coordinator.group import Group
 from pyk.coordinator.machine import Record
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode
 from pyk.metadata.image import ClusterImage
 from pyk.types import TopicPartition

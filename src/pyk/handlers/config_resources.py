@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -28,6 +27,7 @@ from pyk.config.keys import Key
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import ValueType, parse, trim
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import loggers
 from pyk.handlers.context import Context

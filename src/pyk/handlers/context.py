@@ -21,7 +21,6 @@ from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
 from pyk.types import Uuid, Versions
 from pyk.wire.apis import ApiKey
-from pyk.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from random import Random
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pyk.coordinator.share_lifecycle import ShareLifecycle
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
     from pyk.sharing.shares import Shares
+    from pyk.wire.messages.api_versions import ApiVersionsResponse
 
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 

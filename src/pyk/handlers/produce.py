@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import INTERNAL_TOPICS, Context

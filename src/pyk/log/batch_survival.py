@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from pyk.declared import NamedTuple
 from pyk.log.key_survival import Bits, KeySurvival
 from pyk.log.replay import read_marker
 from pyk.log.transactions import AbortedTransaction

@@ -22,8 +22,9 @@ import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, Lock
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.checkpoints import (

@@ -12,8 +12,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.types import Buffer
 

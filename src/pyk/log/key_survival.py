@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.segments import CLEANED
 

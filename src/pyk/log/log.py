@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.config import LogConfig

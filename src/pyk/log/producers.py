@@ -16,10 +16,11 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct, field
 
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.guards import NO_EPOCH, NO_SEQUENCE, UNGUARDED, Guard
 from pyk.log.transactions import AbortedTransaction

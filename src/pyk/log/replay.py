@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
+from pyk.declared import NamedTuple
 from pyk.errors import ProtocolError
 from pyk.log.producers import Producers
 from pyk.log.segment import Segment

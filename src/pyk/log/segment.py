@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
 from pyk.log.transactions import AbortedTransaction, TransactionIndex

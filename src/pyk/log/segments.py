@@ -17,8 +17,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.config import LogConfig
 from pyk.log.index import TimedOffset

@@ -13,8 +13,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.log.files import Damage, read_snapshot, read_transaction_index
 from pyk.log.producers import Producers
 from pyk.log.segment import file_name

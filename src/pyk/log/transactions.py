@@ -11,8 +11,9 @@ import struct
 from bisect import bisect_left
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.index import DamagedIndex, IndexFile
 

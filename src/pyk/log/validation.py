@@ -12,8 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.producers import NO_TIMESTAMP, Origin

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from pyk.disk import Disk, File, Lock, SyncFailed
 from pyk.metadata.state import LeaseEnded, LeaseGranted, Record, State, Transaction
 from pyk.metadata.store import Delete, DeletePrefix, Entry, LeaseId, Operation, Put
 from pyk.wire.checksum import crc32c
+
+T = TypeVar("T")
 
 FILE_NAME: Final = "metadata.log"
 LOCK_NAME: Final = ".lock"
@@ -85,9 +87,16 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_header = msgspec.json.Decoder(_Header).decode
-_decode_entry = msgspec.json.Decoder(_Entry).decode
-_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
+"""Made when a file is read: it takes long, and a new store has nothing to read."""
+
+
+def _decode(of: type[T], data: bytes) -> T:
+    decoder = _decoders.get(of) or _decoders.setdefault(of, msgspec.json.Decoder(of))
+    found: T = decoder.decode(data)
+    return found
 
 
 class Journal:
@@ -218,7 +227,7 @@ def _read_snapshot(data: bytes) -> tuple[State, int]:
     """The state, and where it ends in the file. It was written at once, so all of it is there."""
     end = data.find(b"\n") + 1
     try:
-        header = _decode_header(_whole(data[: max(0, end - 1)], "the header"))
+        header = _decode(_Header, _whole(data[: max(0, end - 1)], "the header"))
     except msgspec.DecodeError as error:
         raise DamagedStore(f"the header cannot be read: {error}") from None
     if (header.format, header.version) != (_FORMAT, _VERSION):
@@ -228,7 +237,7 @@ def _read_snapshot(data: bytes) -> tuple[State, int]:
         start, end = end, data.find(b"\n", end) + 1
         line = _whole(data[start : max(start, end - 1)], f"entry {number} of the snapshot")
         try:
-            found = _decode_entry(line)
+            found = _decode(_Entry, line)
         except msgspec.DecodeError as error:
             raise DamagedStore(f"entry {number} cannot be read: {error}") from None
         value = _value(found.text, found.data)
@@ -272,7 +281,7 @@ def _check_torn(rest: bytes, number: int) -> None:
 
 def _decoded(line: bytes) -> _Line:
     try:
-        return _decode_line(line)
+        return _decode(_Line, line)
     except msgspec.DecodeError as error:
         raise DamagedStore(f"a line cannot be read: {error}") from None
 

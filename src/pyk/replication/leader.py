@@ -10,9 +10,11 @@ What all replicas in sync have is committed. With one replica that is everything
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct, field
+
+from pyk.declared import NamedTuple
 
 
 class Appended(NamedTuple):

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
 
 import trio
 
 from pyk.config.topic import TopicConfig
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.epochs import EpochEnd

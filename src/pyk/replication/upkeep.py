@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Self
 
 import trio
 
 from pyk.config.broker import BrokerConfig
+from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import trio
 
+from pyk.declared import NamedTuple
 from pyk.server.limits import Limits
 
 PORT_ATTEMPTS: Final = 20
@@ -26,8 +27,10 @@ class Listener(NamedTuple):
 
 async def listen(listener: Listener, limits: Limits) -> list[socket.socket]:
     """A socket for each address of the listener. OSError if there is none."""
+    host = listener.host
     found = await trio.socket.getaddrinfo(
-        listener.host or None,
+        # As bytes where it can be: for text Python imports its tables of Unicode first.
+        (host.encode() if host.isascii() else host) or None,
         listener.port,
         type=socket.SOCK_STREAM,
         flags=socket.AI_PASSIVE,

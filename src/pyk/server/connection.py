@@ -31,8 +31,8 @@ from pyk.server.hangups import HangUps
 from pyk.server.limits import Closings, Limits, Memory
 from pyk.server.outbox import FileFailed, HungUp, Outbox
 from pyk.server.pipeline import Pipeline
-from pyk.wire.encoder import Chunks
 from pyk.wire.frames import SMALL_BYTES_MAX, Frame, FrameReader
+from pyk.wire.shapes import Chunks
 
 SCRATCH_BYTES: Final = 256 * 1024
 TURN_REQUESTS_MAX: Final = 64

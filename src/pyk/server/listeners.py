@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from pyk.declared import NamedTuple
 from pyk.handlers.call import Peer
 from pyk.server.binding import Listener, listen, prepare
 from pyk.server.connection import Connection, Shared

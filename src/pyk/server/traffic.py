@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyk.metrics import Histogram
+from pyk.wire.shapes import Chunks
 
 
 class Traffic:
@@ -25,6 +24,10 @@ class Traffic:
         """Those that were answered, or handled if there is nothing to answer."""
         return self.took.count
 
-    def note_errors(self, codes: Iterable[int]) -> None:
-        for code in codes:
-            self.errors[code] = self.errors.get(code, 0) + 1
+    def count(self, answer: Chunks, nanoseconds: int) -> None:
+        """An answer that is ready, and how long it took."""
+        self.answer_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
+        self.took.add(nanoseconds)
+
+    def note_error(self, code: int) -> None:
+        self.errors[code] = self.errors.get(code, 0) + 1

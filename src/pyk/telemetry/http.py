@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import trio
+
+from pyk.declared import NamedTuple
 
 if TYPE_CHECKING:
     import h11

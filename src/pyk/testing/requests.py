@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.testing.fault import PATIENCE
 from pyk.wire.apis import ApiKey, api_name
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, InvalidStateError
-from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import trio
 
@@ -18,6 +17,10 @@ from pyk.testing.clock import BrokerClock
 from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
 
 T = TypeVar("T")
+
+Late: TypeAlias = SimpleQueue[Callable[[], T]]
+"""Has what another thread waits for, as a function that returns or raises it. The first one counts.
+Futures do as much, and take long to import."""
 
 
 class Killed(Provoked):
@@ -31,12 +34,12 @@ class Run:
         self._settings = settings
         self._world = world
         self._clock = clock
-        self._started: Future[Broker] = Future()
+        self._started: Late[Broker] = SimpleQueue()
         self._is_killed = False
         self._ending = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._nursery: trio.Nursery | None = None
-        self._pending: set[Future[Any]] = set()
+        self._pending: set[Late[Any]] = set()
         self._thread = threading.Thread(target=self._run, name="pyk broker", daemon=True)
         self.failure: BaseException | None = None
         """What it died of."""
@@ -48,7 +51,7 @@ class Run:
     def start(self) -> Broker:
         """Raise what keeps the broker from serving."""
         self._thread.start()
-        return self._started.result()
+        return self._started.get()()
 
     def end(self, *, is_killed: bool = False) -> None:
         """Return when it has ended."""
@@ -65,21 +68,20 @@ class Run:
     def call(self, run: Callable[[], Awaitable[T]], timeout: float | None = None) -> T:
         """What it returns in the broker's loop, or raises. TimeoutError if that takes too long, and
         BrokerFailed if there is no loop, or none any more."""
-        answer: Future[T] = Future()
+        answer: Late[T] = SimpleQueue()
         scope = trio.CancelScope()
         self._pending.add(answer)
         self.soon(partial(self._begin, run, scope, answer))
         if not self.is_alive:
             self._fail(answer)
         try:
-            return answer.result(timeout)
-        except FutureTimeout:
-            if answer.done():
-                raise
+            found = answer.get(timeout=timeout)
+        except Empty:
             self.soon(scope.cancel)
             raise TimeoutError(f"nothing after {timeout} s") from None
         finally:
             self._pending.discard(answer)
+        return found()
 
     def carry_out(self, change: Callable[[], None]) -> None:
         """Have it done in the loop, and return when the broker has done what it could do then and
@@ -98,25 +100,23 @@ class Run:
         self.call(settle, PATIENCE)
 
     def _begin(
-        self, run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Future[T]
+        self, run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Late[T]
     ) -> None:
         assert self._nursery is not None
         self._nursery.start_soon(_answer, run, scope, answer)
 
-    def _fail(self, answer: Future[T]) -> None:
+    def _fail(self, answer: Late[Any]) -> None:
         failed = BrokerFailed("the broker does not run")
         failed.__cause__ = self.failure
-        with suppress(InvalidStateError):
-            answer.set_exception(failed)
+        answer.put(partial(_raise, failed))
 
     def _run(self) -> None:
         try:
             trio.run(self._serve, clock=self._clock, strict_exception_groups=True)
         except BaseException as failure:
             self.failure = None if is_provoked(failure, Killed) else failure
-        if not self._started.done():
-            assert self.failure is not None
-            self._started.set_exception(only_one(self.failure))
+        if self.failure is not None:
+            self._started.put(partial(_raise, only_one(self.failure)))
         for answer in list(self._pending):
             self._fail(answer)
 
@@ -124,7 +124,7 @@ class Run:
         self._token = trio.lowlevel.current_trio_token()
         async with open_broker(self._settings, self._world) as broker:
             async with trio.open_nursery() as self._nursery:
-                self._started.set_result(broker)
+                self._started.put(lambda: broker)
                 await self._ending.wait()
                 self._nursery.cancel_scope.cancel()
             if self._is_killed:
@@ -132,18 +132,20 @@ class Run:
 
 
 async def _answer(
-    run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Future[T]
+    run: Callable[[], Awaitable[T]], scope: trio.CancelScope, answer: Late[T]
 ) -> None:
     """A test's own errors are not the broker's."""
     with scope:
         try:
             found = await run()
         except Exception as error:
-            with suppress(InvalidStateError):
-                answer.set_exception(error)
+            answer.put(partial(_raise, error))
         else:
-            with suppress(InvalidStateError):
-                answer.set_result(found)
+            answer.put(lambda: found)
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 def is_provoked(

@@ -11,8 +11,6 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.types import ZERO_UUID
 from pyk.wire.apis import ApiKey
-from pyk.wire.messages.fetch import FetchRequest
-from pyk.wire.messages.metadata import MetadataRequest
 
 
 class Scope(Struct, frozen=True, kw_only=True):
@@ -30,7 +28,7 @@ class Scope(Struct, frozen=True, kw_only=True):
             return False
         if self.topic is None and self.partition is None:
             return True
-        return any(self.covers_partition(*named) for named in _named(request, broker))
+        return any(self.covers_partition(*named) for named in _named(key, request, broker))
 
     def covers_partition(self, topic: str, partition: int | None) -> bool:
         """A topic without a partition is all of them."""
@@ -44,14 +42,14 @@ class Scope(Struct, frozen=True, kw_only=True):
         return " of ".join([apis, *found])
 
 
-def _named(request: Any, broker: Context) -> Iterator[tuple[str, int | None]]:
+def _named(key: ApiKey, request: Any, broker: Context) -> Iterator[tuple[str, int | None]]:
     """The partitions that a request is about, and the topics of which it names none."""
-    if isinstance(request, MetadataRequest) and request.topics is None:
+    if key is ApiKey.METADATA and request.topics is None:
         yield from ((name, None) for name in broker.image.topics)
-    if isinstance(request, FetchRequest):
+    if key is ApiKey.FETCH:
         # It reads what its session knows, and names only what it adds to that.
-        for key in broker.fetch_sessions.partitions_of(request.session_id):
-            yield key.topic or _name_of(key, broker), key.partition
+        for each in broker.fetch_sessions.partitions_of(request.session_id):
+            yield each.topic or _name_of(each, broker), each.partition
     for topic in getattr(request, "topics", None) or getattr(request, "topic_data", None) or ():
         name = _name_of(topic, broker)
         numbers = getattr(topic, "partitions", None) or getattr(topic, "partition_data", None)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
 from typing import Final
 
 
 def _load() -> Callable[..., int]:
-    package = find_spec("crc32c")
+    package = PathFinder.find_spec("crc32c")
     places = package.submodule_search_locations if package else None
     found = PathFinder.find_spec("_crc32c", places) if places else None
-    if found is None or found.loader is None:
+    extension = found.loader.create_module(found) if found and found.loader else None
+    if found is None or found.loader is None or extension is None:
         from crc32c import crc32c
 
         return crc32c
-    extension = module_from_spec(found)
     found.loader.exec_module(extension)
     function: Callable[..., int] = extension.crc32c
     return function

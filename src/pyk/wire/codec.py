@@ -1,17 +1,28 @@
-"""Reading and writing messages. Each version's code is compiled when it is first used."""
+"""Reading and writing messages. Each version's code is compiled when it has been used a few times.
+
+Most of what a broker is asked in its first moments it is not asked again soon, and to compile a
+codec takes as long as to read or write some twenty messages field by field.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Buffer
-from pyk.wire.decoder import Decoder, compile_decoder
-from pyk.wire.encoder import Chunks, Encoder, compile_encoder
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
+from pyk.wire.reader import read_plainly
+from pyk.wire.shapes import Chunks, Decoder, Encoder
+from pyk.wire.writer import write_plainly
 
 T = TypeVar("T")
+
+PLAIN_USES: Final = 4
+"""How many messages of a kind are read, or written, before it is worth to compile that."""
+PLAIN_BYTES_MAX: Final = 4_096
+"""A message of more bytes may have so many elements that compiling pays at once."""
 
 
 def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int = OBJECTS_MAX) -> T:
@@ -21,8 +32,7 @@ def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int 
     Bytes that are not such a message are a ProtocolError. Bytes after it are ignored, as Kafka
     ignores them.
     """
-    decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
-    message: T = decoder(buffer, 0, objects_max)[0]
+    message: T = read(declared, version, buffer, 0, objects_max=objects_max)[0]
     return message
 
 
@@ -35,7 +45,10 @@ def read(
     objects_max: int = OBJECTS_MAX,
 ) -> tuple[T, int]:
     """The message at `position`, and the position after it."""
-    decoder = _DECODERS.get((declared, version)) or decoder_of(declared, version)
+    decoder = _DECODERS.get((declared, version))
+    if decoder is None:
+        is_plain = len(buffer) <= PLAIN_BYTES_MAX and is_seldom(declared, version, "read")
+        decoder = (plain_decoder_of if is_plain else decoder_of)(declared, version)
     return decoder(buffer, position, objects_max)
 
 
@@ -45,7 +58,10 @@ def encode(message: Any, version: int) -> Chunks:
     A value that the version cannot carry is a KafkaError with UNSUPPORTED_VERSION.
     """
     declared = type(message)
-    encoder = _ENCODERS.get((declared, version)) or encoder_of(declared, version)
+    encoder = _ENCODERS.get((declared, version))
+    if encoder is None:
+        is_plain = is_seldom(declared, version, "written")
+        encoder = (plain_encoder_of if is_plain else encoder_of)(declared, version)
     return encoder(message)
 
 
@@ -53,6 +69,9 @@ def decoder_of(declared: type, version: int) -> Decoder:
     found = _DECODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
+        # Here, since many a broker in a test comes to its end without it.
+        from pyk.wire.decoder import compile_decoder
+
         found = _DECODERS[declared, version] = compile_decoder(declared, version)
     return found
 
@@ -61,8 +80,28 @@ def encoder_of(declared: type, version: int) -> Encoder:
     found = _ENCODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
+        from pyk.wire.encoder import compile_encoder
+
         found = _ENCODERS[declared, version] = compile_encoder(declared, version)
     return found
+
+
+def plain_decoder_of(declared: type, version: int) -> Decoder:
+    """One that is not compiled."""
+    _check_version(declared, version)
+    return partial(read_plainly, declared, version)
+
+
+def plain_encoder_of(declared: type, version: int) -> Encoder:
+    """One that is not compiled."""
+    _check_version(declared, version)
+    return partial(write_plainly, version)
+
+
+def is_seldom(declared: type, version: int, done: str) -> bool:
+    """Whether to do it once more with what is not compiled. It is counted."""
+    uses = _USES[declared, version, done] = _USES.get((declared, version, done), 0) + 1
+    return uses <= PLAIN_USES
 
 
 def _check_version(declared: type, version: int) -> None:
@@ -76,3 +115,4 @@ def _check_version(declared: type, version: int) -> None:
 
 _DECODERS: dict[tuple[type, int], Decoder] = {}
 _ENCODERS: dict[tuple[type, int], Encoder] = {}
+_USES: dict[tuple[type, int, str], int] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 from pyk.wire.fields import BYTES, RECORDS, STRING, Field, Kind
 from pyk.wire.message import layout
@@ -31,16 +31,8 @@ from pyk.wire.primitives import (
     refuse_tags,
     skip_tags,
 )
+from pyk.wire.shapes import Decoder
 from pyk.wire.source import COPIED_BYTES_MAX, Source, bytes_min, has_records, objects_min
-
-
-class Decoder(Protocol):
-    """From a buffer to the message in it, and the position after that."""
-
-    def __call__(
-        self, buffer: Any, position: int = 0, budget: int = OBJECTS_MAX, /
-    ) -> tuple[Any, int]: ...
-
 
 UNROLLED_NESTING_MAX = 2
 ONE_BY_ONE_MAX = 3

@@ -1,15 +1,13 @@
 """Encoders: from a message's declaration and a version to the function that writes it.
 
 An encoder returns chunks to be sent one after the other: bytes, and record batches as they were
-given (a view, or a slice of a file), uncopied unless they are small.
+given (a view, or a slice of a file), uncopied unless they are small. It tells the error codes that
+it writes: who counts them need not look for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
-
-from pyk.types import NO_VERSIONS, FileSlice, Records
+from pyk.types import NO_VERSIONS, FileSlice
 from pyk.wire.fields import Field, Kind
 from pyk.wire.message import layout
 from pyk.wire.primitives import (
@@ -19,10 +17,8 @@ from pyk.wire.primitives import (
     refuse_value,
     uvarint,
 )
+from pyk.wire.shapes import Encoder, ignore, is_error_code
 from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records
-
-Chunks: TypeAlias = list[Records]
-Encoder: TypeAlias = Callable[[Any], Chunks]
 
 _BYTE = tuple(bytes([value]) for value in range(128))
 
@@ -42,13 +38,13 @@ class _EncoderSource:
         self._write = "write"
         self.source = Source()
         self.source.use(FileSlice, uvarint, refuse_value, refuse_none, refuse_length)
-        self.source.names["BYTE"] = _BYTE
+        self.source.names |= {"BYTE": _BYTE, "ignore": ignore}
 
     def compile(self) -> Encoder:
         source = self.source
         label = f"{layout(self._declared).name} v{self._version}"
         chunked = has_records(layout(self._declared))
-        with source.block("def encode(message):"):
+        with source.block("def encode(message, note=ignore):"):
             source.line("parts = []; write = parts.append")
             if chunked:
                 source.line("chunks = []")
@@ -156,6 +152,7 @@ class _EncoderSource:
 
     def _value(self, field: Field, expression: str) -> None:
         if field.kind.format:
+            self._note_error(field, expression)
             self._fixed(field.kind.format, expression)
             return
         value = self.source.fresh(field.name)
@@ -167,6 +164,10 @@ class _EncoderSource:
             self._nullable_struct(field.kind.struct, value, field.tag is not None)
         else:
             self._of(field.kind, value, nullable, self._flexible and field.compact)
+
+    def _note_error(self, field: Field, expression: str) -> None:
+        if is_error_code(field):
+            self.source.line(f"if {expression}: note({expression})")
 
     def _of(self, kind: Kind, value: str, nullable: bool, compact: bool) -> None:
         if kind.format:
@@ -232,11 +233,19 @@ class _EncoderSource:
         item = source.fresh("item")
         shape = self._fixed_shape(element, item)
         if shape is not None:
+            self._note_errors(element, item, value)
             source.line(f"{self._parts()} += [{shape} for {item} in {value}]")
             return
         with source.block(f"for {item} in {value}:"):
             self._of(element, item, False, self._flexible)
             self._flush()
+
+    def _note_errors(self, element: Kind, item: str, value: str) -> None:
+        fields = layout(element.struct).fields if element.struct is not None else ()
+        for field in fields:
+            if is_error_code(field) and field.versions.covers(self._version):
+                with self.source.block(f"for {item} in {value}:"):
+                    self._note_error(field, f"{item}.{field.name}")
 
     def _parts(self) -> str:
         return "parts" if self._write == "write" else self._write.removesuffix(".append")

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
+from pyk.declared import NamedTuple
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, TimestampType, encode_batch
 from pyk.wire.compression import CorruptBatch, compress

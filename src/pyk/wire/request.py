@@ -9,10 +9,10 @@ from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.apis import UNDECLARED, ApiKey, request_type, response_type
 from pyk.wire.codec import encode, encoder_of, read
-from pyk.wire.encoder import Chunks
 from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
+from pyk.wire.shapes import Chunks, Encoder, Note, ignore
 from pyk.wire.source import packed
 
 HEADER_BYTES_MAX = 36_864
@@ -56,18 +56,20 @@ def encode_request(
 
 
 def encode_response(key: ApiKey, version: int, correlation_id: int, response: Any) -> Chunks:
-    return response_encoder(key, version)(correlation_id, response)
-
-
-def response_encoder(key: ApiKey, version: int) -> Callable[[int, Any], Chunks]:
-    """What `encode_response` does for one API and version, without looking things up again."""
     encode_body = encoder_of(response_type(key), version)
+    return response_encoder(key, version, encode_body)(correlation_id, response)
+
+
+def response_encoder(
+    key: ApiKey, version: int, encode_body: Encoder, note: Note = ignore
+) -> Callable[[int, Any], Chunks]:
+    """What `encode_response` does for one API and version, without looking things up again."""
     is_flexible = response_header_version(key, version) == 1
     pack = packed("iix" if is_flexible else "ii").pack
     head_bytes = 5 if is_flexible else 4
 
     def encode_framed(correlation_id: int, response: Any) -> Chunks:
-        chunks = encode_body(response)
+        chunks = encode_body(response, note)
         first = chunks[0]
         assert isinstance(first, bytes)
         size = head_bytes + (len(first) if len(chunks) == 1 else sum(map(len, chunks)))

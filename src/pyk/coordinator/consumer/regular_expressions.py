@@ -7,8 +7,9 @@ that takes longer than the universe lasts. RE2 takes time in proportion to what 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

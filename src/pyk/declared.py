@@ -1,0 +1,104 @@
+"""Named tuples and enumerations of numbers as Python has them, which cost little to declare.
+
+Python compiles code for each of its named tuples and for each annotation in it. That takes 100 us,
+and 15 us for a member of an enumeration. A broker that starts has forty of the ones and two hundred
+of the others. Type checkers see Python's own, and a test compares them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from enum import IntEnum as IntEnum
+    from typing import NamedTuple as NamedTuple
+else:
+    from _collections import _tuplegetter
+
+    class _Tuple(tuple):
+        """What named tuples have in common."""
+
+        __slots__ = ()
+
+        @classmethod
+        def _make(cls, values):
+            return cls(*values)
+
+        def _replace(self, **changes):
+            return type(self)(**{**self._asdict(), **changes})
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self):
+            fields = (f"{name}={value!r}" for name, value in self._asdict().items())
+            return f"{type(self).__name__}({', '.join(fields)})"
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+    def _compile_new(cls, *values, **named):
+        """Stands for `__new__` until the first instance is made."""
+        arguments = "".join(f"{field}, " for field in cls._fields)
+        new = eval(f"lambda cls, {arguments}: new(cls, ({arguments}))", {"new": tuple.__new__})
+        new.__defaults__ = tuple(cls._field_defaults.values())
+        cls.__new__ = staticmethod(new)
+        return new(cls, *values, **named)
+
+    class _NamedTupleMeta(type):
+        def __new__(meta, name, bases, body):
+            fields = tuple(body.get("__annotations__", ()))
+            defaults = {field: body[field] for field in fields if field in body}
+            assert list(defaults) == list(fields[len(fields) - len(defaults) :]), name
+            body |= {field: _tuplegetter(place, None) for place, field in enumerate(fields)}
+            body |= {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
+            # What is behind it is Generic, where there is anything.
+            return type(
+                name, (_Tuple, *bases[1:]), {"__slots__": (), "__new__": _compile_new, **body}
+            )
+
+    NamedTuple = type.__new__(_NamedTupleMeta, "NamedTuple", (), {})
+
+    class _IntEnumMeta(type):
+        def __new__(meta, name, bases, body):
+            numbers = {key: value for key, value in body.items() if type(value) is int}
+            cls = type.__new__(meta, name, bases, body)
+            cls.__members__ = {key: cls._member(key, value) for key, value in numbers.items()}
+            cls._by_value = {int(member): member for member in cls.__members__.values()}
+            for key, member in cls.__members__.items():
+                type.__setattr__(cls, key, member)
+            return cls
+
+        def _member(cls, name, value):
+            member = int.__new__(cls, value)
+            member.name = name
+            member.value = value
+            return member
+
+        def __call__(cls, value):
+            found = cls._by_value.get(value)
+            if found is None:
+                raise ValueError(f"{value!r} is not a valid {cls.__name__}")
+            return found
+
+        def __getitem__(cls, name):
+            return cls.__members__[name]
+
+        def __iter__(cls):
+            return iter(cls.__members__.values())
+
+        def __len__(cls):
+            return len(cls.__members__)
+
+        def __contains__(cls, member):
+            return type(member) is cls
+
+    class IntEnum(int, metaclass=_IntEnumMeta):
+        def __repr__(self) -> str:
+            return f"<{type(self).__name__}.{self.name}: {self.value}>"
+
+        def __str__(self) -> str:
+            return str(self.value)
+
+        def __reduce__(self) -> Any:
+            return type(self), (self.value,)
