@@ -44,7 +44,8 @@ groups: $(STAMP) .need-java .need-mvn .need-go .need-node .need-npm  ## Groups o
 
 transactions: $(STAMP) .need-java .need-mvn .need-go  ## Transactions of every client, with pyk and with Apache Kafka; needs Java, Maven, Go
 	$(PYTEST) compat_tests/transactions $(ARGS)
-	$(PYTEST) compat_tests/clients/test_transactions_tool.py $(ARGS)
+	$(PYTEST) compat_tests/clients/test_transactions_tool.py compat_tests/clients/test_java_copier.py $(ARGS)
+	$(PYTEST) compat_tests/adversary $(ARGS)
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py

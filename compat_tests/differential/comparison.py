@@ -23,7 +23,7 @@ Make: TypeAlias = Callable[[int, Side], Any]
 ABSENT = "absent"
 NAMES = ("name", "group_id", "api_key", "resource_type", "resource_name", "feature")
 """By these, if it has any, an item of a list is told from the others."""
-IDENTITIES = (*NAMES, "index", "partition_index", "member_id", "topic_id")
+IDENTITIES = (*NAMES, "index", "partition_index", "partition", "member_id", "topic_id")
 
 
 class Listed(NamedTuple):

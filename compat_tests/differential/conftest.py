@@ -14,12 +14,19 @@ OPTIONS = {
     "num.partitions": "2",
     "max.request.partition.size.limit": "5",
     "group.consumer.heartbeat.interval.ms": "6000",
+    "group.share.max.size": "7",
     "log.retention.ms": "-1",
     "group.initial.rebalance.delay.ms": "0",
+    "share.coordinator.snapshot.update.records.per.snapshot": "5",
 }
 """Records have the same time in every run, which is long ago: they must not be retired over it."""
-ONLY_KAFKA = {"controller.quorum.append.linger.ms": "0"}
-"""So that a change takes no longer than it must."""
+ONLY_KAFKA = {
+    "controller.quorum.append.linger.ms": "0",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""So that a change takes no longer than it must, and that share groups have where to be. pyk makes
+the topic as it can."""
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,13 @@ MIN_ISR_IS_WRITTEN = Listed(
     "Kafka writes it into its metadata when that is made, where eligible leader replicas are on.",
 )
 
+SAYS_WHY_NOT_FOUND = "why nobody looks after a key"
+WHY_NOBODY_IS_FOUND = Listed(
+    "^FIND_COORDINATOR",
+    r"\.error_message: kafka '', pyk 'some words'$",
+    "Kafka tells the code alone, where a key is none of a share partition.",
+)
+
 SAYS_WHY = "why a batch is refused"
 WHY_IT_IS_REFUSED = Listed(
     "^PRODUCE",

@@ -50,7 +50,14 @@ OWN = frozenset(
     }
 )
 """Ids, addresses and sizes of the machine: each side has its own."""
-WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
+WORDS = frozenset(
+    {
+        "error_message",
+        "acknowledge_error_message",
+        "batch_index_error_message",
+        "documentation",
+    }
+)
 """Sentences: that there is one is compared, and not what it says."""
 NUMBERS = frozenset({"session_id", "producer_id", "previous_producer_id", "next_producer_id"})
 """Drawn by chance, or by who came first. What is compared is whether there is one."""

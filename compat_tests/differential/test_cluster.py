@@ -30,8 +30,8 @@ API_VERSIONS_DIFFERENCES = {
     ),
     "features of what is not served": Listed(
         "",
-        r"_features\[(kraft|share|streams|eligible\.leader\.replicas)\.version\].*pyk 'absent'$",
-        "pyk has neither share and streams groups, nor KRaft, nor eligible leader replicas.",
+        r"_features\[(kraft|streams|eligible\.leader\.replicas)\.version\].*pyk 'absent'$",
+        "pyk has neither streams groups, nor KRaft, nor eligible leader replicas.",
     ),
 }
 

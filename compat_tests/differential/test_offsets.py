@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from compat_tests.differential.comparison import Comparison, Listed, Make, comparing, versions
+from compat_tests.differential.comparison import Comparison, Make, comparing, versions
+from compat_tests.differential.listed import SAYS_WHY_NOT_FOUND, WHY_NOBODY_IS_FOUND
 from compat_tests.differential.sides import Side, Sides, until
 from compat_tests.differential.stored import stored
 from pyk.types import ZERO_UUID
@@ -55,19 +56,14 @@ def find(*keys: str, key_type: int = GROUP) -> Make:
     return make
 
 
-FOUND_DIFFERENTLY = {
-    "share groups": Listed("of a share group", "", "Share groups are not served yet."),
-}
-
-
-@comparing("FIND_COORDINATOR", FOUND_DIFFERENTLY)
+@comparing("FIND_COORDINATOR", {SAYS_WHY_NOT_FOUND: WHY_NOBODY_IS_FOUND})
 def test_coordinators_are_found_alike(compare: Comparison) -> None:
     for group_id in ("g", "", "ünïcode", "x" * 300):
         compare.add(FIND, f"of {group_id[:10]!r}", find(group_id))
     compare.add(FIND, "of many", find("a", "b", "a"), since=4)
     compare.add(FIND, "of nobody", lambda version, side: FindCoordinatorRequest(), since=4)
     compare.add(FIND, "of a transaction", find("t", key_type=TRANSACTION), since=1)
-    compare.add(FIND, "of a share group", find("s:x:0", key_type=SHARE), since=1)
+    compare.add(FIND, "of a share partition", find("s:x:0", key_type=SHARE), since=1)
     compare.add(FIND, "of what is no type", find("s", key_type=7), since=1)
 
 

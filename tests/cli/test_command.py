@@ -13,15 +13,15 @@ from tests.cli.commands import COMMAND, environment, pyk, pyk_process
 from tests.client.peers import peer, silent
 
 COMMANDS = (
-    "serve", "topic", "produce", "consume", "group", "transaction", "config", "cluster", "log",
-    "doctor", "completion",
+    "serve", "topic", "produce", "consume", "group", "queue", "transaction", "config", "cluster",
+    "log", "doctor", "completion",
 )  # fmt: skip
 
 
 def test_help_names_every_command() -> None:
     done = pyk("--help")
     assert done.code == 0
-    assert [line.split()[0] for line in done.lines if line.startswith("  ")][-11:] == list(COMMANDS)
+    assert [line.split()[0] for line in done.lines if line.startswith("  ")][-12:] == list(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -14,7 +14,8 @@ from tests.pages import blocks, page
 
 PAGE = page("docs/cli.md")
 COMMANDS = re.findall(
-    r"\bpyk ((?:topic|group|transaction|config|cluster|log|produce|consume|doctor)\b[^|<#\n]*)",
+    r"\bpyk ((?:topic|group|queue|transaction|config|cluster|log|produce|consume|doctor)\b"
+    r"[^|<#\n]*)",
     PAGE,
 )
 

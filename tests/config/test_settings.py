@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyk.config.broker import BROKER_KEYS, BrokerConfig
+from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig
+from pyk.config.checks import check_broker
+from pyk.config.description import describe_broker
 from pyk.config.keys import Key
 from pyk.config.listeners import Listener, parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings
+from pyk.config.sources import gather
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.config.values import Value, format_value
 from pyk.errors import ErrorCode, KafkaError
@@ -147,6 +150,17 @@ def test_every_default_can_be_written_and_read(keys: Mapping[str, Key]) -> None:
     for key in keys.values():
         text = format_value(key.default)
         assert text is None or key.parse(text) == key.default
+
+
+def test_what_is_internal_can_be_set_and_is_not_described() -> None:
+    name = next(iter(INTERNAL_KEYS))
+    static = {name: "7"}
+    settings = BrokerSettings(static)
+    assert getattr(settings.config, INTERNAL_KEYS[name].attribute) == 7
+    assert name not in {entry.name for entry in describe_broker(BrokerSettings())}
+    assert gather(static).without_effect == gather(static).unknown == ()
+    with pytest.raises(KafkaError, match="run time"):
+        check_broker({name: "8"}, settings)
 
 
 def test_every_topic_key_rests_on_keys_that_brokers_have() -> None:

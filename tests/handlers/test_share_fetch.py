@@ -16,15 +16,17 @@ from pyk.replication.partition import Isolation
 from pyk.sharing.dead_letters import records_of
 from tests.handlers.brokers import create, open_context, produce
 from tests.handlers.queues import GROUP, Worker, acquired, initialise, of_partition, offsets_sent
+from tests.simulated_disk import SimulatedDisk
 
 ACCEPT, RELEASE, REJECT, RENEW = [1], [2], [3], [4]
 LOCKED = 30.0
 TOPIC = "jobs"
+LOCKS = {"group.share.record.lock.duration.ms": "30000"}
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Context]:
-    async with open_context({"group.share.record.lock.duration.ms": "30000"}) as broker:
+    async with open_context(LOCKS) as broker:
         await create(broker, TOPIC)
         await initialise(broker, TOPIC)
         yield broker
@@ -132,7 +134,7 @@ async def test_a_fetch_waits_for_so_many_bytes_and_then_takes_what_there_is(
         assert trio.current_time() - began == 10
 
 
-async def test_whoever_says_goodbye_gives_back_what_it_has_and_it_does_not_count(
+async def test_whoever_says_goodbye_gives_back_what_it_has(
     broker: Context,
     autojump_clock: MockClock,
 ) -> None:
@@ -141,7 +143,7 @@ async def test_whoever_says_goodbye_gives_back_what_it_has_and_it_does_not_count
     await ann.fetch()
     await ann.acknowledge((0, 0, ACCEPT))
     await ann.leave()
-    assert acquired(await bob.fetch()) == [(1, 1, 1)]
+    assert acquired(await bob.fetch()) == [(1, 1, 2)]
 
 
 async def test_whoever_dies_gives_back_what_it_has_and_it_counts(
@@ -356,3 +358,39 @@ async def test_a_topic_that_goes_away_is_told_to_who_waits(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
+
+
+async def test_locks_are_taken_back_when_the_disk_has_room_again(
+    autojump_clock: MockClock,
+) -> None:
+    disk = SimulatedDisk()
+    async with open_context(LOCKS, disk=disk) as broker:
+        await create(broker, TOPIC)
+        await initialise(broker, TOPIC)
+        produce(broker, TOPIC, 1)
+        ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
+        await ann.fetch()
+        disk.capacity = 0
+        await trio.sleep(LOCKED + 5)
+        assert acquired(await bob.fetch()) == []
+        disk.capacity = None
+        assert acquired(await bob.fetch(max_wait_ms=1000)) == [(0, 0, 2)]
+
+
+async def test_what_cannot_be_kept_is_not_handed_out(autojump_clock: MockClock) -> None:
+    disk = SimulatedDisk()
+    async with open_context(LOCKS, disk=disk) as broker:
+        await create(broker, TOPIC)
+        await initialise(broker, TOPIC)
+        produce(broker, TOPIC, 2)
+        ann = Worker(broker, "ann", TOPIC)
+        disk.capacity = 0
+        assert of_partition(await ann.fetch()).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        disk.capacity = None
+        assert acquired(await ann.fetch()) == [(0, 1, 1)]
+        disk.capacity = 0
+        answer = await ann.acknowledge((0, 1, ACCEPT))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        disk.capacity = None
+        answer = await ann.acknowledge((0, 1, ACCEPT))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE

@@ -21,6 +21,7 @@ main.subcommands = {
     "produce": Lazy("produce", "Send records to a topic."),
     "consume": Lazy("consume", "Print the records of topics."),
     "group": Lazy("group", "List, describe, seek and delete groups."),
+    "queue": Lazy("queue", "List, describe, peek into, reset and redrive queues."),
     "transaction": Lazy("transaction", "Look into transactions, and end those that hang."),
     "config": Lazy("config", "Get, set, unset and explain configuration."),
     "cluster": Lazy("cluster", "Describe the cluster and its log directories."),

@@ -44,6 +44,20 @@ def explain(ctx: click.Context, _: click.Parameter, value: str) -> str:
     return value
 
 
+template_option = click.option(
+    "-f", "template", metavar="TEMPLATE", help=r"Such as '%t %p %o %k %v\n'."
+)
+style_option = click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "help"]),
+    default=None,
+    callback=explain,
+    is_eager=True,
+    help="Lines to read, or a JSON object on each.  [default: text on a terminal, else json]",
+)
+
+
 @click.command()
 @click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
 @click.option(
@@ -63,7 +77,7 @@ def explain(ctx: click.Context, _: click.Parameter, value: str) -> str:
 )
 @click.option("-n", "--num", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("-e", "--exit-at-end", is_flag=True, help="Stop at what is the end now.")
-@click.option("-f", "template", metavar="TEMPLATE", help=r"Such as '%t %p %o %k %v\n'.")
+@template_option
 @click.option(
     "--isolation",
     type=click.Choice(list(ISOLATION)),
@@ -71,15 +85,7 @@ def explain(ctx: click.Context, _: click.Parameter, value: str) -> str:
     show_default=True,
     help="Whether to see what transactions have not committed.",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json", "help"]),
-    default=None,
-    callback=explain,
-    is_eager=True,
-    help="Lines to read, or a JSON object on each.  [default: text on a terminal, else json]",
-)
+@style_option
 @with_cluster
 def consume(
     cluster: Cluster,
@@ -107,8 +113,6 @@ def consume(
     Of several partitions records come in the order in which they arrive; of one, in that of their
     offsets.
     """
-    if template is not None and style is not None:
-        raise click.UsageError("-f and --format exclude each other")
     offsets = parse_offsets(offset, time.time())
     write = writer(template, style)
     level = ISOLATION[isolation]
@@ -144,7 +148,9 @@ def chosen(cluster: Cluster, topics: Sequence[str], numbers: Sequence[int]) -> l
 
 
 def writer(template: str | None, style: str | None) -> Callable[[Received], None]:
-    """What prints a record."""
+    """What prints a record. Raise UsageError."""
+    if template is not None and style is not None:
+        raise click.UsageError("-f and --format exclude each other")
     if template is not None:
         output = compile_output(template)
         raw = sys.stdout.buffer

@@ -104,6 +104,14 @@ def complete_groups(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
     )
 
 
+def complete_queues(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    from pyk.client.share_groups import list_share_groups
+
+    return _completed(
+        ctx, incomplete, lambda cluster: [each.group_id for each in list_share_groups(cluster)]
+    )
+
+
 def complete_transactions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     from pyk.client.transactions import list_transactions
 

@@ -158,12 +158,23 @@ def plan(
             names = ", ".join(each.topic for each in named)
             raise click.ClickException(f"{aim.source} has no offsets of {names}")
         raise click.ClickException(f"group {group} has committed nothing yet: say --topics")
+    return moves(cluster, aim, committed, partitions)
+
+
+def moves(
+    cluster: Cluster,
+    aim: Aim,
+    before: Mapping[TopicPartition, int],
+    partitions: Iterable[TopicPartition],
+) -> dict[TopicPartition, Move]:
+    """From where a group is in partitions, as far as it is anywhere, to its aim. Raise KafkaError,
+    ClickException."""
     starts = find_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
-    ends = find_offsets(cluster, dict.fromkeys(partitions, LATEST))
-    aimed = _aimed(cluster, aim, committed, starts, ends)
+    ends = find_offsets(cluster, dict.fromkeys(starts, LATEST))
+    aimed = _aimed(cluster, aim, before, starts, ends)
     return {
-        each: _move(committed.get(each), aimed(each), starts[each], ends[each])
-        for each in sorted(partitions)
+        each: _move(before.get(each), aimed(each), starts[each], ends[each])
+        for each in sorted(starts)
     }
 
 

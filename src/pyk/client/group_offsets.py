@@ -35,6 +35,9 @@ from pyk.wire.messages.offset_fetch import (
 _FETCH_BY_NAME: Final = Versions(8, 9)
 """Of many groups, and by the names of topics: later versions have ids, which go with a topic."""
 _COMMIT_BY_NAME: Final = Versions(2, 9)
+_COMMIT_WITH_RETENTION: Final = Versions(2, 4)
+BROKERS_RETENTION: Final = -1
+FOR_EVER_MS: Final = 100 * 365 * 86_400_000
 
 Outcomes = dict[TopicPartition, KafkaError | None]
 Asked = TypeVar("Asked")
@@ -65,9 +68,17 @@ def fetch_offsets(
     }
 
 
-def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> Outcomes:
-    """What became of each. A group that is not there is made; one with members refuses. Raise
-    KafkaError if its coordinator is not to be had."""
+def commit_offsets(
+    cluster: Cluster,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    metadata: str = "",
+    retention_ms: int | None = None,
+) -> Outcomes:
+    """What became of each. A group that is not there is made; one with members refuses. They are
+    kept for that long, if it is given, whatever brokers are configured for. Raise KafkaError if
+    its coordinator is not to be had."""
 
     def ask(coordinator: Connection, _: list[str]) -> dict[str, Outcomes | KafkaError]:
         topics = [
@@ -75,15 +86,22 @@ def commit_offsets(cluster: Cluster, group: str, offsets: Mapping[TopicPartition
                 name=topic,
                 partitions=[
                     OffsetCommitRequestPartition(
-                        partition_index=number, committed_offset=offset, committed_metadata=""
+                        partition_index=number,
+                        committed_offset=offset,
+                        committed_metadata=metadata,
                     )
                     for number, offset in numbered
                 ],
             )
             for topic, numbered in _by_topic(offsets).items()
         ]
-        request = OffsetCommitRequest(group_id=group, topics=topics)
-        version = coordinator.version_of(ApiKey.OFFSET_COMMIT, _COMMIT_BY_NAME)
+        request = OffsetCommitRequest(
+            group_id=group,
+            retention_time_ms=BROKERS_RETENTION if retention_ms is None else retention_ms,
+            topics=topics,
+        )
+        versions = _COMMIT_BY_NAME if retention_ms is None else _COMMIT_WITH_RETENTION
+        version = coordinator.version_of(ApiKey.OFFSET_COMMIT, versions)
         answer = coordinator.ask(request, OffsetCommitResponse, version=version)
         outcomes = {
             TopicPartition(topic.name, each.partition_index): refusal(each.error_code)

@@ -37,6 +37,13 @@ _LAST_VERSION_WITH_NAMES: Final = 12
 _INT32_MAX: Final = 2**31 - 1
 
 
+class Identity(NamedTuple):
+    """By which brokers tell a batch that comes twice."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Acked(NamedTuple):
     """A record that is in the log, or with no acks, on its way there with the offset -1."""
 
@@ -76,7 +83,7 @@ class Producer:
         self._on_ack = on_ack
         self._batches: dict[TopicPartition, _Batch] = {}
         self._sticky: dict[str, int] = {}
-        self._identity: tuple[int, int] | None = None
+        self._identity: Identity | None = None
         self._sequences: dict[TopicPartition, int] = {}
 
     def __enter__(self) -> Self:
@@ -128,21 +135,8 @@ class Producer:
         return chosen
 
     def _identify(self) -> None:
-        if self._acks != ALL_ACKS or self._identity is not None:
-            return
-        deadline = time.monotonic() + self._cluster.settings.patience
-        while True:
-            request = InitProducerIdRequest(
-                transactional_id=None, transaction_timeout_ms=_INT32_MAX
-            )
-            answer = self._cluster.ask(request, InitProducerIdResponse)
-            if not answer.error_code:
-                self._identity = answer.producer_id, answer.producer_epoch
-                return
-            code = ErrorCode(answer.error_code)
-            if not code.retriable or time.monotonic() > deadline:
-                raise KafkaError(code, f"no producer id: {code.name}")
-            time.sleep(0.05)
+        if self._acks == ALL_ACKS and self._identity is None:
+            self._identity = new_identity(self._cluster)
 
     def _send(self, batches: dict[TopicPartition, list[Record]]) -> None:
         encoded = {at: self._encoded(at, records) for at, records in batches.items()}
@@ -172,39 +166,7 @@ class Producer:
     def _ask(
         self, leader: Connection, encoded: dict[TopicPartition, bytes]
     ) -> dict[TopicPartition, PartitionProduceResponse]:
-        topics = {at.topic: self._cluster.topic(at.topic) for at in encoded}
-        ids = {topic.topic_id: topic.name for topic in topics.values()}
-        version = leader.version_of(ApiKey.PRODUCE)
-        if ZERO_UUID in ids:
-            version = min(version, _LAST_VERSION_WITH_NAMES)
-        timeout_ms = int(self._cluster.settings.request_timeout * 1000)
-        request = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=timeout_ms,
-            topic_data=[
-                TopicProduceData(
-                    name=name,
-                    topic_id=topic.topic_id,
-                    partition_data=[
-                        PartitionProduceData(index=at.partition, records=data)
-                        for at, data in encoded.items()
-                        if at.topic == name
-                    ],
-                )
-                for name, topic in topics.items()
-            ],
-        )
-        leader.send(request, version=version, is_answered=self._acks != 0)
-        if self._acks == 0:
-            return {
-                at: PartitionProduceResponse(index=at.partition, base_offset=-1) for at in encoded
-            }
-        answer = leader.receive(ProduceResponse, extra_wait=timeout_ms / 1000)
-        return {
-            TopicPartition(topic.name or ids[topic.topic_id], found.index): found
-            for topic in answer.responses
-            for found in topic.partition_responses
-        }
+        return ask_to_append(self._cluster, leader, encoded, self._acks)
 
     def _acknowledge(
         self, at: TopicPartition, records: list[Record], result: PartitionProduceResponse
@@ -218,6 +180,69 @@ class Producer:
                     for n, record in enumerate(records)
                 ]
             )
+
+
+def new_identity(cluster: Cluster) -> Identity:
+    """One that nobody had before. Raise KafkaError."""
+    deadline = time.monotonic() + cluster.settings.patience
+    while True:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_INT32_MAX)
+        answer = cluster.ask(request, InitProducerIdResponse)
+        if not answer.error_code:
+            return Identity(answer.producer_id, answer.producer_epoch)
+        code = ErrorCode(answer.error_code)
+        if not code.retriable or time.monotonic() > deadline:
+            raise KafkaError(code, f"no producer id: {code.name}")
+        time.sleep(0.05)
+
+
+def send_batch(cluster: Cluster, to: TopicPartition, batch: bytes) -> None:
+    """Append one batch, and wait for all acks. Raise KafkaError."""
+
+    def ask(
+        leader: Connection, encoded: dict[TopicPartition, bytes]
+    ) -> dict[TopicPartition, PartitionProduceResponse]:
+        return ask_to_append(cluster, leader, encoded, ALL_ACKS)
+
+    result = cluster.ask_leaders({to: batch}, ask, _error)[to]
+    if isinstance(result, KafkaError):
+        raise KafkaError(result.code, f"{to.topic}-{to.partition}: {result}")
+
+
+def ask_to_append(
+    cluster: Cluster, leader: Connection, encoded: dict[TopicPartition, bytes], acks: int
+) -> dict[TopicPartition, PartitionProduceResponse]:
+    topics = {at.topic: cluster.topic(at.topic) for at in encoded}
+    ids = {topic.topic_id: topic.name for topic in topics.values()}
+    version = leader.version_of(ApiKey.PRODUCE)
+    if ZERO_UUID in ids:
+        version = min(version, _LAST_VERSION_WITH_NAMES)
+    timeout_ms = int(cluster.settings.request_timeout * 1000)
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[
+            TopicProduceData(
+                name=name,
+                topic_id=topic.topic_id,
+                partition_data=[
+                    PartitionProduceData(index=at.partition, records=data)
+                    for at, data in encoded.items()
+                    if at.topic == name
+                ],
+            )
+            for name, topic in topics.items()
+        ],
+    )
+    leader.send(request, version=version, is_answered=acks != 0)
+    if acks == 0:
+        return {at: PartitionProduceResponse(index=at.partition, base_offset=-1) for at in encoded}
+    answer = leader.receive(ProduceResponse, extra_wait=timeout_ms / 1000)
+    return {
+        TopicPartition(topic.name or ids[topic.topic_id], found.index): found
+        for topic in answer.responses
+        for found in topic.partition_responses
+    }
 
 
 def _at(record: Record, offset: int, timestamp: int = -1) -> Record:

@@ -32,6 +32,7 @@ MAX_WAIT: Final = 0.5
 MAX_BYTES: Final = 50 * 1024 * 1024
 PARTITION_BYTES: Final = 1024 * 1024
 INFLATED_BYTES_MAX: Final = 256 * 1024 * 1024
+NO_PRODUCER: Final = -1
 _LAST_VERSION_WITH_NAMES: Final = 12
 
 
@@ -52,6 +53,9 @@ class Received(NamedTuple):
     partition: int
     record: Record
     timestamp_type: TimestampType
+    producer_id: int = NO_PRODUCER
+    sequence: int = NO_PRODUCER
+    """Who wrote the batch that the record is in, and which batch of its own that is."""
 
 
 class Reader:
@@ -187,7 +191,8 @@ class Reader:
                         continue
                     if span.end is not None and record.offset >= span.end:
                         break
-                    yield Received(*partition, record, header.timestamp_type)
+                    written_by = header.producer_id, header.base_sequence
+                    yield Received(*partition, record, header.timestamp_type, *written_by)
             span = Span(max(header.next_offset, span.start), span.end)
             self._left[partition] = span
             if span.is_empty:

@@ -59,7 +59,13 @@ _NOT_YET: Final = (
 BROKER_KEYS: Final[Mapping[str, Key]] = {
     name: replace(key, honoured=False) if name.startswith(_NOT_YET) else key
     for name, key in BrokerConfig.KEYS.items()
+    if not key.is_internal
 }
+
+INTERNAL_KEYS: Final[Mapping[str, Key]] = {
+    name: key for name, key in BrokerConfig.KEYS.items() if key.is_internal
+}
+"""What Kafka reads and does not describe: it is meant for its own tests."""
 
 RATE_KEYS: Final[Mapping[str, Key]] = {
     name: Key(
@@ -91,4 +97,4 @@ def spellings(name: str) -> tuple[str, ...]:
 
 def broker_key(name: str) -> Key | None:
     """The key of this name that a broker may have at run time."""
-    return BROKER_KEYS.get(name) or RATE_KEYS.get(name)
+    return BROKER_KEYS.get(name) or INTERNAL_KEYS.get(name) or RATE_KEYS.get(name)

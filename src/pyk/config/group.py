@@ -1,4 +1,5 @@
-"""A group's configuration: Kafka's 17 keys, most with a broker's key that gives the default.
+"""A group's configuration: Kafka's 17 keys, most with a broker's key that gives the default, and
+one of Kafka to come.
 
 A group need not exist to be configured.
 """
@@ -33,6 +34,13 @@ def _start_of_share_partitions(value: Value) -> str | None:
         if seconds is not None and seconds >= 0:
             return None
     return "it must be earliest, latest, or by_duration: with a duration as in PnDTnHnMn.nS"
+
+
+def _topic_for_letters(value: Value) -> str | None:
+    assert isinstance(value, str)
+    if re.fullmatch(r"(?!__|\.\.?$)[a-zA-Z0-9._-]{0,249}", value):
+        return None
+    return "it must be the name of a topic that is not internal, or empty"
 
 
 def seconds_of(text: str) -> float | None:
@@ -113,8 +121,9 @@ class GroupConfig(Config):
     )
     errors_deadletterqueue_topic_name: str = string(
         "",
-        "Where records go that this share group rejects or has been offered too often. Nowhere, if "
-        "it is empty.",
+        "The topic for records that this share group rejects or was offered too often. They go "
+        "nowhere if it is empty.",
+        rule=_topic_for_letters,
     )
     share_assignment_interval_ms: int = int32(
         1000,

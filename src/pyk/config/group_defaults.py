@@ -64,55 +64,46 @@ class GroupDefaultsConfig(Config):
         30_000,
         "How long a record is a share group member's alone.",
         rule=between(1000, 3_600_000),
-        honoured=False,
     )
     group_share_min_record_lock_duration_ms: int = int32(
         15_000,
         "The least that a group's own lock duration may be.",
         rule=between(1000, 30_000),
-        honoured=False,
     )
     group_share_max_record_lock_duration_ms: int = int32(
         60_000,
         "The most that a group's own lock duration may be.",
         rule=between(30_000, 3_600_000),
-        honoured=False,
     )
     group_share_delivery_count_limit: int = int32(
         5,
         "How many times a record is offered to a share group.",
         rule=between(2, 10),
-        honoured=False,
     )
     group_share_min_delivery_count_limit: int = int32(
         2,
         "The least that a group's own delivery limit may be.",
         rule=between(2, 5),
-        honoured=False,
     )
     group_share_max_delivery_count_limit: int = int32(
         10,
         "The most that a group's own delivery limit may be.",
         rule=between(5, 25),
-        honoured=False,
     )
     group_share_partition_max_record_locks: int = int32(
         2000,
         "How many records of a partition may be locked for a share group.",
         rule=between(100, 10_000),
-        honoured=False,
     )
     group_share_min_partition_max_record_locks: int = int32(
         100,
         "The least that a group's own number of locks may be.",
         rule=between(100, 2000),
-        honoured=False,
     )
     group_share_max_partition_max_record_locks: int = int32(
         4000,
         "The most that a group's own number of locks may be.",
         rule=between(2000, 10_000),
-        honoured=False,
     )
 
     group_streams_session_timeout_ms: int = int32(

@@ -41,6 +41,8 @@ class Key(Struct, frozen=True, kw_only=True):
     update: Update = Update.READ_ONLY
     honoured: bool = True
     """False if pyk has no use for it: it is kept and described, and setting it deserves a word."""
+    is_internal: bool = False
+    """Whether it can be set, and nobody is told of it."""
     broker: tuple[str, ...] = ()
     """For a topic's or a group's key, the broker's keys that give its default, the first that is
     set winning."""
@@ -65,6 +67,7 @@ class Options(TypedDict, total=False):
     rule: Rule
     update: Update
     honoured: bool
+    is_internal: bool
     broker: tuple[str, ...]
 
 

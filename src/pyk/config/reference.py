@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pyk.config.broker import BROKER_KEYS
+from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS
 from pyk.config.client_metrics import CLIENT_METRICS_KEYS
 from pyk.config.group import GROUP_KEYS
 from pyk.config.keys import Key
@@ -42,6 +42,11 @@ SECTIONS: Final[tuple[tuple[str, str, Mapping[str, Key]], ...]] = (
         "*When* tells whether a key can be set at run time: for one broker, or for all at once.",
         BROKER_KEYS,
     ),
+    (
+        "Brokers, for tests",
+        "As in Kafka, these can be set when a broker starts, and are not described.",
+        INTERNAL_KEYS,
+    ),
     ("Groups", "Kept for groups that need not exist yet: `pyk config set group/NAME`.", GROUP_KEYS),
     ("Subscriptions to clients' metrics", "Kept, and without effect.", CLIENT_METRICS_KEYS),
 )
@@ -52,7 +57,7 @@ def page() -> str:
 
 
 def _section(title: str, words: str, keys: Mapping[str, Key]) -> str:
-    is_broker = keys is BROKER_KEYS
+    is_broker = keys is BROKER_KEYS or keys is INTERNAL_KEYS
     last = "when" if is_broker else "broker's key"
     head = f"\n## {title}\n\n{words}\n\n| key | default | | {last} |\n|---|---|---|---|\n"
     return head + "".join(_row(key, is_broker) for _, key in sorted(keys.items()))

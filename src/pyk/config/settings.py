@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pyk.config.broker import BROKER_KEYS, BrokerConfig, spellings
+from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig, spellings
 from pyk.config.group import GROUP_KEYS, GroupConfig
 from pyk.config.keys import Key
 from pyk.config.listeners import parse_listener, parse_protocol_map
@@ -41,7 +41,8 @@ class BrokerSettings:
         self.cluster_wide: Final = dict(cluster_wide)
         self.per_broker: Final = dict(per_broker)
         effective = _overlaid(_overlaid(self.static, self.cluster_wide), self.per_broker)
-        self.config: Final = BrokerConfig(**_parsed(BROKER_KEYS, effective))
+        internal = _parsed(INTERNAL_KEYS, effective)
+        self.config: Final = BrokerConfig(**_parsed(BROKER_KEYS, effective), **internal)
         _check(self.config)
         self.topic_defaults: Final = TopicConfig(**_inherited_by_topics(self.config))
 

@@ -28,6 +28,7 @@ class ShareCoordinationConfig(Config):
         300_000,
         "How often the log of share groups' state is cut where nothing before is needed.",
         rule=at_least(1),
+        is_internal=True,
     )
     share_coordinator_snapshot_update_records_per_snapshot: int = int32(
         500,
@@ -38,6 +39,7 @@ class ShareCoordinationConfig(Config):
         300_000,
         "How long a share partition is at rest before all of its state is written again.",
         rule=at_least(1),
+        is_internal=True,
     )
     share_coordinator_write_timeout_ms: int = int32(
         5000,

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pyk.config.broker import BROKER_KEYS
+from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS
 from pyk.config.others import OTHER_NAMES, OTHER_PREFIXES
 from pyk.config.properties import parse_properties
 from pyk.config.values import trim
@@ -75,11 +75,16 @@ def gather(*sources: Mapping[str, str]) -> Gathered:
 
 def is_known(name: str) -> bool:
     """Whether Kafka 4.3 has a broker's key of this name, if pyk has it or not."""
-    return name in BROKER_KEYS or name in OTHER_NAMES or name.startswith(OTHER_PREFIXES)
+    return (
+        name in BROKER_KEYS
+        or name in INTERNAL_KEYS
+        or name in OTHER_NAMES
+        or name.startswith(OTHER_PREFIXES)
+    )
 
 
 def _is_honoured(name: str) -> bool:
-    return name in BROKER_KEYS and BROKER_KEYS[name].honoured
+    return name in INTERNAL_KEYS or (name in BROKER_KEYS and BROKER_KEYS[name].honoured)
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, str]:

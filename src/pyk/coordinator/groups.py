@@ -28,7 +28,7 @@ from pyk.coordinator.machine import (
 )
 from pyk.coordinator.offsets import Offsets
 from pyk.coordinator.share.group import ShareGroup
-from pyk.coordinator.share.groups import ShareGroups
+from pyk.coordinator.share.groups import WAITING, ShareGroups
 from pyk.coordinator.share.offsets import ShareOffsets
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import Guard
@@ -105,6 +105,8 @@ class Groups:
             return Decision()
         if timer == CLEANING:
             return self._clean(now)
+        if timer.kind == WAITING:
+            return self.share.expire(timer, now)
         match self._groups.get(timer.group_id):
             case ClassicGroup():
                 return self.classic.expire(timer, now)

@@ -117,17 +117,10 @@ class Persister:
         start_offset: int,
         delivery_complete_count: int,
         batches: Sequence[StateBatch],
-        is_whole: bool = False,
     ) -> Awaitable[None] | None:
-        """Keep what the partition's leader says: with what is known already, of which a later
-        delivery counts more than an earlier one, or in its place. Raise KafkaError."""
+        """Keep what the partition's leader says. Raise KafkaError."""
         progress = Progress(
-            state_epoch,
-            leader_epoch,
-            start_offset,
-            delivery_complete_count,
-            tuple(batches),
-            is_whole,
+            state_epoch, leader_epoch, start_offset, delivery_complete_count, tuple(batches)
         )
         return self._ask(
             key, lambda machine, ticket, now: machine.write(key, progress, ticket, now)

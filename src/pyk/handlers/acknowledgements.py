@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError
@@ -72,6 +71,10 @@ def acknowledge(
     """What became of all that is acknowledged, and what is not decided yet."""
     outcomes: Outcomes = {}
     pending: Pending = {}
+    said = list(said)
+    says_something = any(
+        each.acknowledgement_batches for topic in said for each in topic.partitions
+    )
     for topic in said:
         found = broker.image.topic_by_id(topic.topic_id)
         for each in topic.partitions:
@@ -81,7 +84,8 @@ def acknowledge(
             except KafkaError as refusal:
                 outcomes[partition] = refusal
                 continue
-            outcomes[partition] = None
+            if says_something:
+                outcomes[partition] = None
             if outcome is not None:
                 pending[partition] = outcome
     return outcomes, pending
@@ -141,6 +145,5 @@ async def settle(outcomes: Outcomes, pending: Pending) -> Outcomes:
 
 async def release(session: ShareSession, broker: Context) -> None:
     """End a session, as its member asks for."""
-    for wait in broker.shares.end_session(session, is_orderly=True):
-        if isawaitable(wait):
-            await wait
+    for wait in broker.shares.end_session(session):
+        await wait

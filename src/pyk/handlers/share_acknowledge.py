@@ -42,9 +42,7 @@ def handle(
 
 
 def refuse(request: ShareAcknowledgeRequest, refusal: KafkaError) -> ShareAcknowledgeResponse:
-    return ShareAcknowledgeResponse(
-        error_code=refusal.code, error_message=refusal.message, responses=[], node_endpoints=[]
-    )
+    return ShareAcknowledgeResponse(error_code=refusal.code, responses=[], node_endpoints=[])
 
 
 def _session(key: SessionKey, epoch: int, broker: Context) -> ShareSession:

@@ -20,6 +20,12 @@ def check_enabled(broker: Context) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
+def check_group_id(group_id: str) -> None:
+    """Raise KafkaError."""
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+
+
 async def settled(outcome: T | Awaitable[T]) -> T:
     """What a coordinator says, once it has said it. Raise KafkaError."""
     if isawaitable(outcome):

@@ -101,7 +101,6 @@ def handle(
 def refuse(request: ShareFetchRequest, refusal: KafkaError) -> ShareFetchResponse:
     return ShareFetchResponse(
         error_code=refusal.code,
-        error_message=refusal.message,
         acquisition_lock_timeout_ms=0,
         responses=[],
         node_endpoints=[],
@@ -247,6 +246,8 @@ def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
     topic = broker.image.topic_by_id(partition.topic_id)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if not 0 <= partition.partition < len(topic.partitions):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return broker.shares.of(group_id, topic, partition.partition)
 
 

@@ -14,17 +14,11 @@ from pyk.replication.partition import Isolation, Partition
 from pyk.sharing.delivery import Dead, Reason
 from pyk.sharing.reading import walk
 from pyk.types import FileSlice
+from pyk.wire.dead_letters import DELIVERY_COUNT, GROUP, MESSAGE, OFFSET, PARTITION, TOPIC
 from pyk.wire.records import Headers, Record, build_batch, read_records
 
 if TYPE_CHECKING:
     from pyk.disk import File
-
-TOPIC: Final = "__dlq.errors.topic"
-PARTITION: Final = "__dlq.errors.partition"
-OFFSET: Final = "__dlq.errors.offset"
-GROUP: Final = "__dlq.errors.group"
-DELIVERY_COUNT: Final = "__dlq.errors.delivery.count"
-MESSAGE: Final = "__dlq.errors.message"
 
 MESSAGES: Final = {
     Reason.REJECTED: "Offset rejected by client.",
@@ -45,7 +39,7 @@ def letters(
 
 def records_of(partition: Partition, base: int, end: int) -> Iterator[Record]:
     """Those from `base` on and before `end`, batch by batch. Raise KafkaError, CorruptBatch."""
-    offset = base
+    offset = max(base, partition.log.start_offset)
     while offset < min(end, partition.log.high_watermark):
         piece, _, _ = partition.fetch(offset, READ_BYTES, Isolation.READ_UNCOMMITTED)
         if piece is None:
@@ -71,12 +65,6 @@ def append(letters: list[Record], to: Partition, now_ms: int) -> None:
             refusal = refusal or refused
     if refusal is not None:
         raise refusal
-
-
-def without_context(headers: Headers) -> Headers:
-    """Those that the record had before it was a letter."""
-    ours = (TOPIC, PARTITION, OFFSET, GROUP, DELIVERY_COUNT, MESSAGE)
-    return tuple(header for header in headers if header[0] not in ours)
 
 
 def _context(partition: Partition, group_id: str, offset: int, dead: Dead) -> Headers:

@@ -135,9 +135,6 @@ class Change(Struct, eq=False):
     """As it is once the change is made. `KEEP_START_OFFSET` while that depends on another one."""
     delivery_complete_count: int = 0
     """As it is once the change is made, whatever comes of others that are not settled."""
-    is_whole: bool = False
-    """Whether `batches` are all that there is to know of the window, in place of what was persisted
-    before."""
     dead: list[Dead] = []
     parts: list[Part] = []
     """For `settle`."""

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from typing import Final
 
 from pyk.sharing.delivery import Delivery
 from pyk.sharing.runs import Piece, Runs
 
-_SPARE = 64
+_SPARE: Final = 64
 
 
 class Locks:
     def __init__(self, runs: Runs[Delivery]) -> None:
         self._runs = runs
         self._heap: list[tuple[float, int, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def add(self, deadline: float, base: int, end: int) -> None:
         """Offsets are acquired until then, and that is settled."""

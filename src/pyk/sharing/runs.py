@@ -9,7 +9,7 @@ memory as there are changes of value in it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Generic, TypeAlias, TypeVar
 
 V = TypeVar("V")
@@ -38,6 +38,7 @@ class Runs(Generic[V]):
                 bases.append(base)
                 values.append(value)
             return
+        assert self.start <= base < end <= self.end, "offsets that the window has no place for"
         left = bisect_left(bases, base)
         right = bisect_left(bases, end, left)
         new_bases, new_values = [base], [value]
@@ -67,11 +68,19 @@ class Runs(Generic[V]):
         edges.append(end)
         return list(zip(edges, edges[1:], self._values[at:stop], strict=False))
 
+    @property
+    def values(self) -> Sequence[V]:
+        """Of the runs, in their order."""
+        return self._values
+
+    def edge(self, at: int) -> int:
+        """Where the run of that number begins, or the end if there is none."""
+        return self._bases[at] if at < len(self._bases) else self.end
+
     def at(self, offset: int) -> Piece[V]:
         """The whole run that has an offset of the window in it."""
         found = bisect_right(self._bases, offset) - 1
-        end = self._bases[found + 1] if found + 1 < len(self._bases) else self.end
-        return self._bases[found], end, self._values[found]
+        return self._bases[found], self.edge(found + 1), self._values[found]
 
     def walk(self, base: int) -> Iterator[Piece[V]]:
         """What is from an offset on. Nothing may be changed meanwhile."""

@@ -33,6 +33,7 @@ from pyk.sharing.delivery import (
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.share_partition import SharePartition
 from pyk.sharing.start import StartingPoint
+from pyk.sharing.tally import Tally
 from pyk.types import Records
 
 logger = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class Surroundings(Protocol):
     persister: Persister
 
     def terms_of(self, group_id: str) -> Terms: ...
+    def tally_of(self, key: SharePartitionKey) -> Tally: ...
     def now_ms(self) -> int: ...
     def start_soon(self, run: Callable[[], Awaitable[None]]) -> None: ...
     def note_deadline(self, share: Share) -> None: ...
@@ -117,9 +119,7 @@ class Share:
         """None until its state is read."""
         self.failure: KafkaError | None = None
         """Why it cannot be used any more."""
-        self.acknowledged: dict[int, int] = {}
-        """How many records were acknowledged, by the type of acknowledgement."""
-        self.dead_letters = 0
+        self.tally = surroundings.tally_of(key)
         self._surroundings = surroundings
         self._waiters: dict[Waiter, None] = {}
         self._unsettled = 0
@@ -154,6 +154,7 @@ class Share:
         if start_offset == NOT_INITIALISED:
             start_offset = terms.start.offset_in(self.partition, self._surroundings.now_ms())
         self.machine = SharePartition(state.state_epoch, start_offset, state.batches)
+        self._carry_out(self.machine.on_log_start(self.partition.log.start_offset))
         self._carry_out(self.machine.recover(terms.limits))
         self.wake_all()
 
@@ -240,32 +241,31 @@ class Share:
             )
         limits = self._surroundings.terms_of(self.key.group_id).limits
         change = machine.acknowledge(member_id, acknowledgements, limits, trio.current_time())
-        for first, last, types in acknowledgements:
-            for each in types:
-                count = last - first + 1 if len(types) == 1 else 1
-                self.acknowledged[each] = self.acknowledged.get(each, 0) + count
+        self.tally.count_acknowledged(acknowledgements)
         return self._carry_out(change)
 
-    def release(self, member_id: str, *, is_orderly: bool) -> Awaitable[None] | None:
+    def release(self, member_id: str) -> Awaitable[None] | None:
         """What a member has is for others. Raise KafkaError."""
         machine = self.machine
         if machine is None or self.failure is not None:
             return None
         limits = self._surroundings.terms_of(self.key.group_id).limits
-        return self._carry_out(machine.release(member_id, limits, is_orderly=is_orderly))
+        return self._carry_out(machine.release(member_id, limits))
 
     def deadline(self) -> float | None:
         return None if self.machine is None or self.failure else self.machine.deadline()
 
-    def expire(self) -> None:
-        """Take back what was held for too long."""
+    def expire(self) -> bool:
+        """Take back what was held for too long. Whether that can be done."""
         if self.machine is None or self.failure is not None:
-            return
+            return True
         limits = self._surroundings.terms_of(self.key.group_id).limits
         try:
             self._carry_out(self.machine.expire(limits, trio.current_time()))
         except KafkaError as refusal:
             logger.warning("the locks of %s stay: %s", self.key.text, refusal)
+            return False
+        return True
 
     # Changes
 
@@ -321,7 +321,6 @@ class Share:
             start_offset=change.start_offset,
             delivery_complete_count=change.delivery_complete_count,
             batches=change.batches,
-            is_whole=change.is_whole,
         )
 
     def _later(self, run: Callable[[], Awaitable[None]]) -> tuple[Awaitable[None], trio.Event]:
@@ -357,6 +356,8 @@ class Share:
 
     def _settle(self, change: Change, *, is_persisted: bool) -> None:
         assert self.machine is not None
+        if is_persisted:
+            self.tally.count_delivered(change.parts)
         is_news = self.machine.settle(change, is_persisted=is_persisted)
         self._surroundings.note_deadline(self)
         if is_news:

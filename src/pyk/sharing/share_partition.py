@@ -144,7 +144,7 @@ class SharePartition:
                 after = Delivery(ACQUIRED, count, member_id, deadline)
                 self._window.begin(change, base, end, held, after)
             elif verdict is Verdict.GONE:
-                self._archive(change, base, end, held)
+                self._forget(change, base, end, held)
             else:
                 self._let_go(change, base, end, held, limits)
         return acquired, self._window.made(change)
@@ -176,18 +176,11 @@ class SharePartition:
                     change.dead.append(Dead(base, end, count, Reason.REJECTED))
         return self._window.made(change)
 
-    def release(self, member_id: str, limits: Limits, *, is_orderly: bool) -> Change:
-        """The member is gone. If it said so, it has not looked at what it has, and that does not
-        count. If not, it may be what it has that was the end of it: Kafka does not count that
-        either, and then a record that kills its readers is delivered for ever."""
+    def release(self, member_id: str, limits: Limits) -> Change:
+        """The member is gone. What it had was delivered to it: it may be what was the end of it."""
         change = Change()
         for base, end, held in list(self._window.runs.walk(self.start_offset)):
-            if not held.is_held or held.owner != member_id:
-                continue
-            if is_orderly:
-                after = Delivery(AVAILABLE, held.delivery_count - 1)
-                self._window.begin(change, base, end, held, after)
-            else:
+            if held.is_held and held.owner == member_id:
                 self._let_go(change, base, end, held, limits)
         return self._window.made(change)
 
@@ -265,6 +258,15 @@ class SharePartition:
         else:
             self._archive(change, base, end, held)
             change.dead.append(Dead(base, end, count, Reason.DELIVERIES))
+
+    def _forget(self, change: Change, base: int, end: int, held: Delivery) -> None:
+        """There are no such records, so nobody has to know how often they were delivered.
+
+        What was persisted of them may have a count that is higher by one: that of a delivery that
+        was taken back. A lower one would not count.
+        """
+        count = held.delivery_count + (base < self.end_offset)
+        self._window.begin(change, base, end, held, Delivery(ARCHIVED, count))
 
     def _archive(self, change: Change, base: int, end: int, held: Delivery) -> None:
         self._window.begin(change, base, end, held, Delivery(ARCHIVED, held.delivery_count))

@@ -26,11 +26,14 @@ from pyk.sharing.delivery import Change, Limits
 from pyk.sharing.sessions import ShareSession, ShareSessions
 from pyk.sharing.share import Share, Terms
 from pyk.sharing.start import StartingPoint
+from pyk.sharing.tally import Tally
 from pyk.wire.compression import CorruptBatch
 from pyk.wire.records import Record
 
 logger = logging.getLogger(__name__)
 
+RETRY_AFTER: Final = 0.1
+"""Seconds until locks that are over are looked at again, if they could not be taken back."""
 LETTERS_AT_ONCE: Final = 100
 """How many dead letters are written before others have their turn."""
 
@@ -50,8 +53,8 @@ class Shares:
         """`topic_for_letters` finds a topic by its name, or makes it. It raises KafkaError."""
         self.persister = persister
         self.sessions = ShareSessions(sessions_max)
-        self.letters_lost = 0
-        """Dead letters that could not be written."""
+        self.tallies: dict[SharePartitionKey, Tally] = {}
+        """Of all shares that were ever here, so that counts do not go with those who fetch."""
         self._replicas = replicas
         self._group_config = group_config
         self._now_ms = now_ms
@@ -85,9 +88,8 @@ class Shares:
 
     # Sessions
 
-    def end_session(self, session: ShareSession, *, is_orderly: bool) -> list[Awaitable[None]]:
-        """What its member has is for others. An orderly end is one that the member asked for: what
-        it then has, it has not worked on."""
+    def end_session(self, session: ShareSession) -> list[Awaitable[None]]:
+        """What its member has is for others, when what is returned is over."""
         if not self.sessions.end(session):
             return []
         group_id, member_id = session.key
@@ -97,7 +99,7 @@ class Shares:
             if share is None:
                 continue
             try:
-                kept = share.release(member_id, is_orderly=is_orderly)
+                kept = share.release(member_id)
             except KafkaError as refusal:
                 logger.warning("what %s has of %s stays: %s", member_id, share.key.text, refusal)
             else:
@@ -107,7 +109,7 @@ class Shares:
         return waits
 
     def on_disconnect(self, session: ShareSession) -> None:
-        for wait in self.end_session(session, is_orderly=False):
+        for wait in self.end_session(session):
             self._start_soon(_quietly(wait))
 
     def _forget_idle(self, group_id: str) -> None:
@@ -123,6 +125,8 @@ class Shares:
             if image.topic_by_id(share.key.topic_id) is None:
                 self.forget(share)
                 share.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        for key in [key for key in self.tallies if image.topic_by_id(key.topic_id) is None]:
+            del self.tallies[key]
 
     # Time
 
@@ -136,9 +140,8 @@ class Shares:
                 await self._earlier.wait()
             while (key := self._timers.take_due(trio.current_time())) is not None:
                 share = self._shares.get(key)
-                if share is not None:
-                    share.expire()
-                    self.note_deadline(share)
+                if share is not None and not share.expire():
+                    self._timers.set(key, trio.current_time() + RETRY_AFTER)
                 await trio.lowlevel.checkpoint()
 
     # What shares need
@@ -153,6 +156,12 @@ class Shares:
     def lock_timeout_ms(self, group_id: str) -> int:
         """How long a member has a record for itself."""
         return self._group_config(group_id).share_record_lock_duration_ms
+
+    def tally_of(self, key: SharePartitionKey) -> Tally:
+        return self.tallies.setdefault(key, Tally())
+
+    def find(self, key: SharePartitionKey) -> Share | None:
+        return self._shares.get(key)
 
     def now_ms(self) -> int:
         return self._now_ms()
@@ -185,10 +194,10 @@ class Shares:
             to = self._replicas.leader_of(found, share.key.partition % len(found.partitions))
             written = await self._write_letters(share, change, to)
         except (KafkaError, CorruptBatch) as refusal:
-            self.letters_lost += count
+            share.tally.dead_letters_lost += count
             logger.error("%s dead letters of %s are lost: %s", count, share.key.text, refusal)
         else:
-            share.dead_letters += written
+            share.tally.dead_letters += written
 
     async def _write_letters(self, share: Share, change: Change, to: Partition) -> int:
         now_ms, written = self._now_ms(), 0

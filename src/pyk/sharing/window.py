@@ -45,8 +45,7 @@ class Window:
         self._promised = 0
         """The latest start offset of the changes that are not settled."""
         self._is_unsure = False
-        """Whether what is persisted is to be replaced: something failed to be, so that nobody knows
-        what was, or a delivery does not count any more, which would not be believed."""
+        """Whether something failed to be persisted, so that nobody knows what was."""
         for batch in sorted(batches):
             self._load(batch)
         self._advance()
@@ -77,7 +76,6 @@ class Window:
         change.start_offset, change.delivery_complete_count = runs.start, self.complete
         if not change.parts:
             return change
-        self._is_unsure = self._is_unsure or _counts_less(change)
         if not self._unsettled:
             if self._is_unsure:
                 self._restate(change)
@@ -155,24 +153,21 @@ class Window:
 
     def _advance(self) -> None:
         start = self._first_incomplete(None)
-        self.complete -= start - self.runs.start
-        self.runs.drop_before(start)
+        if start > self.runs.start:
+            self.complete -= start - self.runs.start
+            self.runs.drop_before(start)
 
     def _first_incomplete(self, change: Change | None) -> int:
         """Where the window begins if the change is kept."""
-        start = self.runs.start
-        for _, end, held in self.runs.walk(start):
+        count = 0
+        for held in self.runs.values:
             if not held.is_complete or (held.change is not None and held.change is not change):
                 break
-            start = end
-        return start
+            count += 1
+        return self.runs.edge(count) if count else self.runs.start
 
     def _restate(self, change: Change) -> None:
-        change.batches, change.is_whole = [], True
+        change.batches = []
         for base, end, held in self.runs.walk(self.runs.start):
             change.persist(base, end, held)
         self._is_unsure = False
-
-
-def _counts_less(change: Change) -> bool:
-    return any(after.delivery_count < before.delivery_count for _, _, before, after in change.parts)

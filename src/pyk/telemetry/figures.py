@@ -17,6 +17,7 @@ from pyk.replication.partition import Partition
 from pyk.server.listeners import Server
 from pyk.server.traffic import Traffic
 from pyk.telemetry.process import GarbageCollection, process_families
+from pyk.telemetry.queues import queue_families
 from pyk.wire.apis import ApiKey, api_name
 
 API_NAMES: Final = {key: api_name(key) for key in ApiKey}
@@ -45,6 +46,7 @@ class Figures(Struct, frozen=True, kw_only=True):
         yield from partition_families(context)
         yield from reader_families(context)
         yield from group_families(context)
+        yield from queue_families(context)
         yield from transaction_families(context)
         delay = one(self.loop_delay)
         yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)

@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from pyk.sharing import dead_letters
+from pyk.sharing.dead_letters import MESSAGES as SAID
 from pyk.sharing.delivery import Reason
+from pyk.wire.dead_letters import DELIVERY_COUNT, MESSAGE
 from tests.clients.queueing.work import (
     DELIVERIES_MAX,
     LETTERS,
@@ -25,9 +26,9 @@ from tests.clients.queueing.work import (
 
 PATIENCE: Final = 60.0
 MESSAGES: Final = {
-    Kind.DEADLY: dead_letters.MESSAGES[Reason.DELIVERIES],
-    Kind.RELEASED: dead_letters.MESSAGES[Reason.DELIVERIES],
-    Kind.REJECTED: dead_letters.MESSAGES[Reason.REJECTED],
+    Kind.DEADLY: SAID[Reason.DELIVERIES],
+    Kind.RELEASED: SAID[Reason.DELIVERIES],
+    Kind.REJECTED: SAID[Reason.REJECTED],
 }
 
 
@@ -147,6 +148,6 @@ def _letter(message: Message) -> Letter:
     return Letter(
         int(message.value() or b""),
         message.timestamp()[1],
-        int(headers[dead_letters.DELIVERY_COUNT]),
-        headers[dead_letters.MESSAGE].decode(),
+        int(headers[DELIVERY_COUNT]),
+        headers[MESSAGE].decode(),
     )

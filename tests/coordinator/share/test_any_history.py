@@ -7,6 +7,7 @@ begin late or not at all; the log refuses records; the coordinator dies and read
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
 from contextlib import suppress
 
 from hypothesis import Phase, settings
@@ -208,15 +209,18 @@ class History(RuleBasedStateMachine):
         assert group.members.keys() == living.keys()
         assert all(client.asked is None for client in self.clients.values())
         assert not self.it.groups.share.is_waited_for(GROUP)
+        alike = len({frozenset(topics.keys() & client.topics) for client in living.values()}) == 1
         for name in topics.keys() & {t for client in living.values() for t in client.topics}:
             everywhere = [c.held.get(name, set()) for c in living.values() if name in c.topics]
             assert set().union(*everywhere) == set(range(len(topics[name].partitions)))
-            sizes = [len(held) for held in everywhere]
-            if len({frozenset(client.topics) for client in living.values()}) > 1:
-                assert max(sizes) - min(sizes) <= 1
-        if len({frozenset(client.topics) for client in living.values()}) == 1:
-            loads = [sum(map(len, client.held.values())) for client in living.values()]
-            assert max(loads) - min(loads) <= 1
+            assert alike or _are_balanced(everywhere)
+        loads = [[p for held in client.held.values() for p in held] for client in living.values()]
+        assert not alike or _are_balanced(loads)
+
+
+def _are_balanced(shares: Iterable[Sized]) -> bool:
+    sizes = [len(share) for share in shares]
+    return max(sizes) - min(sizes) <= 1
 
 
 def test_any_history_is_safe_and_comes_to_rest() -> None:

@@ -61,6 +61,30 @@ def test_who_goes_while_it_waits_is_told_so() -> None:
     assert answer.error == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_who_waits_for_a_group_that_is_deleted_is_told_so() -> None:
+    it = Coordinator({"a": 1})
+    it.states_wait = True
+    ticket = it.says("m", 0, ["a"])
+    it.goes("m")
+    it.ask(lambda groups, ticket, now: groups.delete(GROUP, ticket, now))
+    it.pass_time(5)
+    answer = it.hears(ticket)
+    assert answer is not None
+    assert answer.error == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_who_waits_has_all_of_its_time() -> None:
+    it = Coordinator({"a": 1, "b": 1})
+    it.comes("m1", "a")
+    it.pass_time(4.9)
+    it.states_wait = True
+    ticket = it.says("m2", 0, ["b"])
+    it.pass_time(1)
+    assert it.hears(ticket) is None
+    it.states_answer()
+    assert it.hears(ticket) is not None
+
+
 def test_what_does_not_begin_is_tried_again_with_the_next_heartbeat() -> None:
     it = Coordinator({"a": 1})
     it.states_refuse = True

@@ -162,11 +162,13 @@ class ShareGroups:
 
     def settle(self, group_id: str, now: float) -> Decision:
         """Answer one of those who wait, with what there is by now."""
-        waiting = self._initializations.take_waiting(group_id)
+        waiting, timer = self._initializations.take_waiting(group_id), Timer(group_id, WAITING)
         if waiting is None:
             return Decision()
         if self._initializations.is_waited_for(group_id):
-            self._surroundings.timers.set(Timer(group_id, WAITING), now)
+            self._surroundings.timers.set(timer, now)
+        else:
+            self._surroundings.timers.cancel(timer)
         try:
             group = known(self._surroundings.groups, group_id)
             member = group.found(waiting.member_id)

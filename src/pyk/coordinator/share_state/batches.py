@@ -63,6 +63,10 @@ class StateBatches:
     def _add(self, added: StateBatch) -> None:
         first, last = added.first_offset, added.last_offset
         batches = self._batches
+        if not batches or batches[-1].last_offset < first - 1:
+            # As almost all are: those of a snapshot, and of readers that go on.
+            batches.append(added)
+            return
         start = bisect_left(batches, (first,))
         if start and batches[start - 1].last_offset >= first - 1:
             start -= 1

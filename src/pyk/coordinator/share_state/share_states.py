@@ -196,8 +196,7 @@ class ShareStates:
         progress: Progress,
         leader_epoch: int,
     ) -> Record:
-        is_due = max(current.updates, 0) >= self._updates_per_snapshot
-        if not is_due and not progress.is_whole:
+        if current.updates < self._updates_per_snapshot:
             return current.updated(key, progress, leader_epoch)
         return current.advanced(key, progress, leader_epoch, self._surroundings.now_ms())
 

@@ -43,8 +43,6 @@ class Progress(NamedTuple):
     """-1 leaves it where it is."""
     delivery_complete_count: int
     batches: tuple[StateBatch, ...] = ()
-    is_whole: bool = False
-    """Whether there is nothing else from the start offset on, whatever was kept before."""
 
 
 class SharePartition(Struct, kw_only=True):
@@ -63,8 +61,8 @@ class SharePartition(Struct, kw_only=True):
     leader_epoch_seen: int
     """The highest of both: who comes with less is fenced. A partition that is initialised again
     begins with less than it has seen."""
-    updates: int = NOT_GIVEN
-    """Since the last snapshot that was due to their number. The first of all does not count."""
+    updates: int = 0
+    """Since the last snapshot that was due to their number."""
     needed_from: int = 0
     """Before this offset of the log is nothing that this partition needs."""
 
@@ -114,7 +112,7 @@ class SharePartition(Struct, kw_only=True):
         start_offset = progress.start_offset
         if start_offset == NOT_GIVEN:
             start_offset = self.start_offset
-        batches = StateBatches() if progress.is_whole else self.batches.copy()
+        batches = self.batches.copy()
         batches.add(progress.batches)
         batches.forget_before(start_offset)
         value = stored.ShareSnapshotValue(
@@ -203,7 +201,7 @@ def from_update(update: stored.ShareUpdateValue, offset: int) -> SharePartition:
         written_ms=0,
         state_epoch_seen=0,
         leader_epoch_seen=update.leader_epoch,
-        updates=0,
+        updates=1,
         needed_from=offset,
     )
 

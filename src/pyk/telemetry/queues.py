@@ -1,0 +1,143 @@
+"""The figures of queues: how much is left to share groups, for how long, and what became of it.
+
+Depth and age come from what the share coordinator keeps, unless a member is there and the leader
+knows better: a queue that nobody works on is the one to hear of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.coordinator.share_state.state import NOT_GIVEN, Summary
+from pyk.errors import KafkaError
+from pyk.handlers.context import Context
+from pyk.metrics import Family, Sample, counter, gauge, one
+from pyk.replication.partition import Isolation, Partition
+from pyk.sharing.delivery import Acknowledge
+from pyk.sharing.reading import walk
+
+ACKNOWLEDGED: Final = {kind.value: kind.name.lower() for kind in Acknowledge}
+HEADER_READ_BYTES: Final = 1
+
+
+class Queue(NamedTuple):
+    """What one group has of one partition."""
+
+    labels: dict[str, str]
+    partition: Partition
+    start: int
+    complete: int
+    """How many offsets after the start are done."""
+    in_flight: int
+
+    @property
+    def depth(self) -> int:
+        log = self.partition.log
+        return max(log.high_watermark - max(self.start, log.start_offset) - self.complete, 0)
+
+    def age(self, now_ms: int) -> float:
+        """Of the record that it begins with, by the batch that it is in: only its header is read.
+        0 if there is none."""
+        log = self.partition.log
+        start = max(self.start, log.start_offset)
+        if start >= log.high_watermark:
+            return 0.0
+        piece, _, _ = self.partition.fetch(start, HEADER_READ_BYTES, Isolation.READ_UNCOMMITTED)
+        if piece is None:
+            return 0.0
+        _, header = next(walk(piece.records))
+        return max(now_ms - header.base_timestamp, 0) / 1000
+
+
+def queue_families(context: Context) -> Iterator[Family]:
+    queues = list(find_queues(context))
+    now_ms = context.now_ms()
+    yield gauge(
+        "pyk_queue_depth",
+        "Offsets that a share group is not done with.",
+        [Sample(each.labels, each.depth) for each in queues],
+    )
+    yield gauge(
+        "pyk_queue_in_flight",
+        "Records that its members have at the moment.",
+        [Sample(each.labels, each.in_flight) for each in queues],
+    )
+    yield gauge(
+        "pyk_queue_oldest_seconds",
+        "Age of the oldest record that it is not done with.",
+        [Sample(each.labels, each.age(now_ms)) for each in queues],
+    )
+    yield from count_families(context)
+    shares = context.shares_led
+    sessions = one(0 if shares is None else len(shares.sessions))
+    yield gauge("pyk_share_sessions", "Share sessions of members.", sessions)
+
+
+def count_families(context: Context) -> Iterator[Family]:
+    shares = context.shares_led
+    tallies = [
+        (labels, tally)
+        for key, tally in ({} if shares is None else shares.tallies).items()
+        if (labels := labels_of(context, key)) is not None
+    ]
+    delivered = [Sample(labels, each.deliveries) for labels, each in tallies]
+    yield counter("pyk_queue_deliveries_total", "Records handed to members.", delivered)
+    again = [Sample(labels, each.redeliveries) for labels, each in tallies]
+    yield counter("pyk_queue_redeliveries_total", "Of those, not for the first time.", again)
+    acknowledged = [
+        Sample({**labels, "type": ACKNOWLEDGED[kind]}, count)
+        for labels, each in tallies
+        for kind, count in sorted(each.acknowledged.items())
+    ]
+    yield counter("pyk_queue_acknowledged_total", "What members said of records.", acknowledged)
+    dead = [Sample(labels, each.dead_letters) for labels, each in tallies]
+    yield counter("pyk_queue_dead_letters_total", "Records given up and kept aside.", dead)
+    lost = [Sample(labels, each.dead_letters_lost) for labels, each in tallies]
+    yield counter("pyk_queue_dead_letters_lost_total", "Given up, and could not be kept.", lost)
+
+
+def find_queues(context: Context) -> Iterator[Queue]:
+    """Those of partitions that this broker leads, once somebody has fetched or said where to
+    begin."""
+    coordinator = context.coordinator_of_shares
+    if coordinator is None:
+        return
+    for shard in coordinator.shards:
+        if shard.is_loaded:
+            for key in shard.machine:
+                state = shard.machine.get(key)
+                assert state is not None
+                found = _queue(context, key, state.summary)
+                if found is not None:
+                    yield found
+
+
+def _queue(context: Context, key: SharePartitionKey, kept: Summary) -> Queue | None:
+    topic, labels = context.image.topic_by_id(key.topic_id), labels_of(context, key)
+    if topic is None or labels is None:
+        return None
+    try:
+        partition = context.replicas.leader_of_used(topic, key.partition)
+    except KafkaError:
+        return None
+    if partition is None:
+        return None
+    shares = context.shares_led
+    share = None if shares is None else shares.find(key)
+    machine = None if share is None or share.failure is not None else share.machine
+    if machine is not None:
+        complete, held = machine.delivery_complete_count, machine.acquired
+        return Queue(labels, partition, machine.start_offset, complete, held)
+    if kept.start_offset == NOT_GIVEN:
+        return None
+    return Queue(labels, partition, kept.start_offset, max(kept.delivery_complete_count, 0), 0)
+
+
+def labels_of(context: Context, key: SharePartitionKey) -> dict[str, str] | None:
+    """None if the topic is gone."""
+    topic = context.image.topic_by_id(key.topic_id)
+    if topic is None:
+        return None
+    return {"group": key.group_id, "topic": topic.name, "partition": str(key.partition)}
