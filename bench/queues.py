@@ -22,7 +22,7 @@ from bench.table import Row, row_of_rounds
 from tests.clients.queueing.group import set_terms
 
 TITLE: Final = "Queues, beside Apache Kafka 4.3.1: medians of rounds in turns"
-ROUNDS: Final = 5
+ROUNDS: Final = 3
 AS_FAST: Final = "Kafka at least 1"
 SOONER: Final = "Kafka at least 1.43"
 SMALLER: Final = "Kafka at least 3.33"
@@ -96,11 +96,9 @@ def _measured(contestants: Sequence[Contestant]) -> Iterator[list[Row]]:
 
 def _on_the_wire(partitions: int, workers: int, at_once: int) -> Measure:
     def measure(each: Contestant, turn: int) -> Figures:
-        count = COUNTS[at_once]
-        before = each.cpu_seconds()
         topic, group = _topic(partitions, at_once), f"wire-{partitions}-{workers}-{at_once}-{turn}"
-        found = _client(each, "work", "wire", topic, group, count, workers, at_once)
-        return found | {"CPU": (each.cpu_seconds() - before) / count * 1e6}
+        counts = (COUNTS[at_once], workers, at_once, each.pid)
+        return _client(each, "work", "wire", topic, group, *counts)
 
     return measure
 
@@ -142,6 +140,6 @@ def _history(contestants: Sequence[Contestant]) -> list[Row]:
     for each in contestants:
         make_topic(each, "million", 1)
         _write(each, "million", MILLION, 1, batch=100)
-        _client(each, "work", "wire", "million", "million", MILLION, 10, MANY)
+        _client(each, "work", "wire", "million", "million", MILLION, 10, MANY, each.pid)
         found[each.name] = each.resident_megabytes()
     return [row_of_rounds("memory, a million records later", "MB", [found], SMALLER)]

@@ -53,6 +53,16 @@ def test_what_is_available_again_comes_before_what_is_new() -> None:
     assert group.share.redeliveries == 2
 
 
+def test_no_more_is_looked_at_than_can_be_handed_out() -> None:
+    group = Group()
+    assert group.share.reach(0, 5) == 5
+    group.fetch("ann", (0, 10))
+    group.say("ann", 3, 4, RELEASE)
+    assert group.share.reach(3, 1) == 4
+    assert group.share.reach(3, 2) == 5
+    assert group.share.reach(3, 3) == 11, "what ann has is passed over"
+
+
 def test_a_full_window_gives_out_only_what_is_in_it() -> None:
     group = Group(limits=LIMITS._replace(in_flight=10))
     group.fetch("ann", (0, 10))
