@@ -1,7 +1,7 @@
 """Reading and writing messages. Each version's code is compiled when it has been used a few times.
 
 Most of what a broker is asked in its first moments it is not asked again soon, and to compile a
-codec takes as long as to read or write some twenty messages field by field.
+codec takes as long as to read or write some forty messages field by field.
 """
 
 from __future__ import annotations
