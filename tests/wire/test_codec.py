@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyk.types import FileSlice, Records
+from pyk.types import ZERO_UUID, FileSlice, Records
+from pyk.wire.messages.fetch import FetchRequest, ForgottenTopic
+from pyk.wire.writer import has_more_elements_than
 from tests.wire.catalogue import MESSAGES, versions
 from tests.wire.strategies import messages
 from tests.wire.ways import encode, read
@@ -33,3 +35,14 @@ def test_what_is_encoded_is_decoded(name: str) -> None:
             assert end == len(encoded)
 
     every_version()
+
+
+def test_the_elements_of_all_arrays_count() -> None:
+    topics = [ForgottenTopic(topic_id=ZERO_UUID, partitions=[1, 2, 3, 4]) for _ in range(10)]
+
+    def request(topics: list[ForgottenTopic]) -> FetchRequest:
+        return FetchRequest(max_wait_ms=0, min_bytes=0, topics=[], forgotten_topics_data=topics)
+
+    assert has_more_elements_than(request(topics), 49)
+    assert not has_more_elements_than(request(topics), 50)
+    assert not has_more_elements_than(request([]), 0)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pyk.types import Buffer, Records
 from pyk.wire.codec import decoder_of, encoder_of, plain_decoder_of, plain_encoder_of
 from pyk.wire.primitives import OBJECTS_MAX
+from pyk.wire.writer import write_plainly
 
 T = TypeVar("T")
 
@@ -36,10 +37,12 @@ def read(
 
 def encode(message: Any, version: int) -> list[Records]:
     declared = type(message)
-    return agreed(
-        lambda: encoder_of(declared, version)(message),
-        lambda: plain_encoder_of(declared, version)(message),
-    )
+
+    def plainly() -> list[Records]:
+        plain_encoder_of(declared, version)  # It refuses versions that there are not.
+        return write_plainly(version, message)
+
+    return agreed(lambda: encoder_of(declared, version)(message), plainly)
 
 
 def agreed(compiled: Callable[[], T], plain: Callable[[], T]) -> T:

@@ -14,8 +14,8 @@ from pyk.types import Buffer
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.reader import read_plainly
-from pyk.wire.shapes import Chunks, Decoder, Encoder
-from pyk.wire.writer import write_plainly
+from pyk.wire.shapes import Chunks, Decoder, Encoder, Note, ignore
+from pyk.wire.writer import has_more_elements_than, write_plainly
 
 T = TypeVar("T")
 
@@ -23,6 +23,8 @@ PLAIN_USES: Final = 4
 """How many messages of a kind are read, or written, before it is worth to compile that."""
 PLAIN_BYTES_MAX: Final = 4_096
 """A message of more bytes may have so many elements that compiling pays at once."""
+PLAIN_ELEMENTS_MAX: Final = 100
+"""One of more elements is compiled for at once."""
 
 
 def decode(declared: type[T], version: int, buffer: Buffer, *, objects_max: int = OBJECTS_MAX) -> T:
@@ -93,9 +95,15 @@ def plain_decoder_of(declared: type, version: int) -> Decoder:
 
 
 def plain_encoder_of(declared: type, version: int) -> Encoder:
-    """One that is not compiled."""
+    """One that is not compiled, unless it meets a message that is worth it."""
     _check_version(declared, version)
-    return partial(write_plainly, version)
+
+    def write(message: Any, note: Note = ignore) -> Chunks:
+        if has_more_elements_than(message, PLAIN_ELEMENTS_MAX):
+            return encoder_of(declared, version)(message, note)
+        return write_plainly(version, message, note)
+
+    return write
 
 
 def is_seldom(declared: type, version: int, done: str) -> bool:

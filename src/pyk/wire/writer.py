@@ -29,6 +29,25 @@ def write_plainly(version: int, message: Any, note: Note = ignore) -> Chunks:
     return writer.chunks()
 
 
+def has_more_elements_than(message: Any, count: int) -> bool:
+    """Whether all arrays of the message together are longer than that."""
+    return _left_after(message, count) < 0
+
+
+def _left_after(message: Any, left: int) -> int:
+    for field in layout(type(message)).fields:
+        value = getattr(message, field.name)
+        if type(value) is not list:
+            continue
+        left -= len(value)
+        if field.kind.element is not None and field.kind.element.struct is not None:
+            for item in value:
+                if left < 0:
+                    return left
+                left = _left_after(item, left)
+    return left
+
+
 class _Writer:
     """What is written so far."""
 
