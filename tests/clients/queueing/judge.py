@@ -44,9 +44,6 @@ class Verdict(NamedTuple):
     deliveries: int
     redelivered: int
     """Records that were delivered more than once."""
-    worn: int
-    """Good records that were delivered as often as it goes, each time to somebody who was killed,
-    and are dead letters as they should be then."""
     letters_twice: int
     """Since the broker was killed between the letter and what it keeps of it."""
 
@@ -74,12 +71,12 @@ def judge(
         mistakes.note("counted wrong", not is_orderly, (number, counts))
         mistakes.note("delivered too often", max(counts) > DELIVERIES_MAX, (number, counts))
     dead = Counter(letter.number for letter in letters)
-    worn = {number for number in dead if kind_of(number) is Kind.GOOD}
     for letter in letters:
         _look_at(letter, mistakes)
         mistakes.note("dead though acknowledged", letter.number in acknowledged, letter)
+        mistakes.note("dead though good", kind_of(letter.number) is Kind.GOOD, letter)
     for number in range(records):
-        if kind_of(number) is Kind.GOOD and number not in worn:
+        if kind_of(number) is Kind.GOOD:
             mistakes.note("not processed", number not in processed, number)
     for number in poisoned(records):
         mistakes.note("no dead letter", number not in dead, (number, deliveries[number]))
@@ -92,7 +89,6 @@ def judge(
         mistakes=mistakes.told(),
         deliveries=sum(len(counts) for counts in deliveries.values()),
         redelivered=sum(len(counts) > 1 for counts in deliveries.values()),
-        worn=len(worn),
         letters_twice=len(twice),
     )
 

@@ -90,7 +90,7 @@ class Worked(NamedTuple):
             f"{self.records:,} records, {len(poisoned(self.records))} of them poisoned, in"
             f" {verdict.deliveries:,} deliveries, {verdict.redelivered:,} more than once,"
             f" {self.kills[BROKER]} kills of the broker, {self.kills[WORKER]} of workers, and"
-            f" {self.died} died, {verdict.worn} good records worn out, {verdict.letters_twice}"
+            f" {self.died} died, {verdict.letters_twice}"
             f" letters twice, {self.seconds:.0f} s: {outcome}"
         )
 

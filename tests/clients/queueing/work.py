@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 TOPIC, GROUP, LETTERS = "work", "workers", "letters"
 PARTITIONS: Final = 4
-DELIVERIES_MAX: Final = 5
+DELIVERIES_MAX: Final = 10
+"""So many that no good record is as often with somebody who dies, be it beside a deadly one."""
 
 
 class Kind(Enum):
