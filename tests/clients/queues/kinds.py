@@ -1,0 +1,47 @@
+"""The clients that share groups are tried with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
+
+import pytest
+
+Ability: TypeAlias = Literal[
+    "ask for more time",
+    "go on with a topic that is made anew",
+    "limit its records strictly",
+    "be told later what became of what it said",
+]
+ALL: frozenset[Ability] = frozenset(get_args(Ability))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    name: str
+    program: Callable[[], tuple[str, ...]] = field(repr=False)
+    """The command that starts it. To find it may take long: it may have to be built."""
+    invalid_state: str = field(repr=False)
+    """What it says when it is told that a record is not its own any more."""
+    abilities: frozenset[Ability] = field(default=ALL, repr=False)
+
+    def can(self, ability: Ability) -> bool:
+        return ability in self.abilities
+
+    def needs_to(self, ability: Ability) -> None:
+        if not self.can(ability):
+            pytest.skip(f"{self.name} has no way to {ability}")
+
+
+def confluent() -> tuple[str, ...]:
+    return (sys.executable, "-m", "tests.clients.queues.programs.confluent")
+
+
+CONFLUENT = Kind(
+    name="confluent-kafka",
+    program=confluent,
+    invalid_state="INVALID_RECORD_STATE",
+    abilities=ALL - {"ask for more time", "limit its records strictly"},
+)
