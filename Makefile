@@ -9,7 +9,7 @@ ARGS ?=
 SPARK_VERSION ?= 4.0.0
 SPARK := .cache/spark/$(SPARK_VERSION)
 
-.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue transactions
+.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue queues transactions
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -32,12 +32,13 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests -m 'not clients and not groups and not transactions' --numprocesses auto --dist loadfile $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients and not groups and not transactions and not queues' --numprocesses auto --dist loadfile $(ARGS)
 
-clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups and transactions of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
+clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups, queues and transactions of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
 	$(PYTEST) compat_tests/pages $(ARGS)
 	$(PYTEST) compat_tests/groups -m 'clients and not groups' $(ARGS)
 	$(PYTEST) compat_tests/transactions -m 'clients and not transactions' $(ARGS)
+	$(PYTEST) compat_tests/queues -m 'clients and not queues' $(ARGS)
 
 groups: $(STAMP) .need-java .need-mvn .need-go .need-node .need-npm  ## Groups of every client, with pyk and with Apache Kafka; needs Java, Maven, Go, Node
 	$(PYTEST) compat_tests/groups $(ARGS)
@@ -46,6 +47,9 @@ transactions: $(STAMP) .need-java .need-mvn .need-go  ## Transactions of every c
 	$(PYTEST) compat_tests/transactions $(ARGS)
 	$(PYTEST) compat_tests/clients/test_transactions_tool.py compat_tests/clients/test_java_copier.py $(ARGS)
 	$(PYTEST) compat_tests/adversary $(ARGS)
+
+queues: $(STAMP) .need-java .need-mvn .need-go  ## Share groups of every client, with pyk and with Apache Kafka; needs Java, Maven, Go
+	$(PYTEST) compat_tests/queues $(ARGS)
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py
