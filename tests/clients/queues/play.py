@@ -1,9 +1,7 @@
 """Members of share groups, each in a process of its own, and what they say happens to them.
 
-Whatever a test is about, these hold at every moment, and break the test where they do not:
-
-- What the broker has confirmed to be accepted or rejected is never handed out again.
-- What a member is handed is not another's at that moment, as long as no lock runs out.
+Whatever a test is about, this holds at every moment, and breaks the test where it does not: what
+the broker has confirmed to be accepted or rejected is never handed out again.
 """
 
 from __future__ import annotations
