@@ -64,7 +64,8 @@ def test_what_a_frozen_member_had_goes_to_another(play: Play) -> None:
     frozen.freeze()
     again = other.poll()
     assert values(again) == ["a"]
-    assert again[0].deliveries > 1
+    # A fetch of the frozen one may wait at the broker, and be handed it once more before.
+    assert again[0].deliveries in (2, 3)
     other.settle(again)
     play.wait_until_assigned({partition})
     frozen.thaw()
