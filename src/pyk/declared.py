@@ -61,7 +61,12 @@ else:
 
     class _IntEnumMeta(type):
         def __new__(meta, name, bases, body):
-            numbers = {key: value for key, value in body.items() if type(value) is int}
+            # Python 3.13 notes the line of a class among what is in it.
+            numbers = {
+                key: value
+                for key, value in body.items()
+                if type(value) is int and not key.startswith("__")
+            }
             cls = type.__new__(meta, name, bases, body)
             cls.__members__ = {key: cls._member(key, value) for key, value in numbers.items()}
             cls._by_value = {int(member): member for member in cls.__members__.values()}
