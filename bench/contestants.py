@@ -59,7 +59,7 @@ def both(home: Path, options: Mapping[str, str] = {}) -> Iterator[tuple[Contesta
 @contextmanager
 def kafka(home: Path, options: Mapping[str, str] = {}) -> Iterator[Contestant]:
     home.mkdir()
-    with kafka_server(options, home=home, heap_mb=KAFKA_HEAP_MB) as server:
+    with kafka_server(options, home=home, heap_mb=KAFKA_HEAP_MB, is_measured=True) as server:
         yield Contestant("Kafka", server.bootstrap_servers, server.pid, server.answered_after)
 
 

@@ -43,7 +43,7 @@ def in_process() -> AbstractContextManager[Any]:
 def kafka() -> AbstractContextManager[Any]:
     from compat_tests.kafka.server import kafka_server
 
-    return kafka_server()
+    return kafka_server(is_measured=True)
 
 
 STARTS: Final[dict[str, Callable[[], AbstractContextManager[Any]]]] = {

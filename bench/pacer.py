@@ -148,7 +148,7 @@ def flood_from_java(each: Contestant, turn: int) -> Figures:
 
 def java(*arguments: str) -> str:
     """What a program prints that runs as Java runs it by default."""
-    command = jars.java_command(*arguments, classes=jars.compiled(READER))
+    command = jars.java_command(*arguments, classes=jars.compiled(READER), is_measured=True)
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 

@@ -165,7 +165,7 @@ def _commits_from_java(each: Contestant, turn: int) -> Figures:
 
 
 def _java(*arguments: str) -> str:
-    command = jars.java_command(*arguments, classes=jars.compiled(LATENCY))
+    command = jars.java_command(*arguments, classes=jars.compiled(LATENCY), is_measured=True)
     return subprocess.run(
         command,
         stdout=subprocess.PIPE,

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from compat_tests.cli.sides import Side
-from compat_tests.kafka.jars import QUICK_START, java_command, run_java
+from compat_tests.kafka.jars import java_command, run_java
 from tests.cli.commands import pyk
 
 Both = tuple[Side, Side]
@@ -77,7 +77,7 @@ def produce_with_java(side: Side, topic: str, lines: bytes) -> None:
 
     where = ("--bootstrap-server", side.address, "--topic", topic)
     reader = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-    command = java_command(f"{TOOLS}.ConsoleProducer", *where, *reader, jvm=QUICK_START)
+    command = java_command(f"{TOOLS}.ConsoleProducer", *where, *reader)
     subprocess.run(command, input=lines, check=True, timeout=120, capture_output=True)
 
 

@@ -29,9 +29,7 @@ class JavaClient(Client):
 
     def __init__(self, address: str) -> None:
         super().__init__(address)
-        command = jars.java_command(
-            "JavaClient", address, jvm=jars.QUICK_START, classes=jars.compiled(SOURCE)
-        )
+        command = jars.java_command("JavaClient", address, classes=jars.compiled(SOURCE))
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).with_name("JavaCopier.java")
 
 def java_copier(address: str) -> list[str]:
     classes = jars.compiled(SOURCE)
-    return jars.java_command("JavaCopier", address, jvm=jars.QUICK_START, classes=classes)
+    return jars.java_command("JavaCopier", address, classes=classes)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ class JavaProducer:
         command = jars.java_command(
             "JavaTransactions",
             *(f"{key}={value}" for key, value in {**known, **settings}.items()),
-            jvm=jars.QUICK_START,
             classes=jars.compiled(SOURCE),
         )
         self._process = subprocess.Popen(

@@ -35,7 +35,7 @@ PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 ADDRESS_FIRST = (FEATURES, TRANSACTIONS)
 
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 OWN = {
     re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d+Z?"): "MOMENT",
     re.compile(r"(CreateTime|LogAppendTime):\d+"): r"\1:TIME",
@@ -57,7 +57,7 @@ class Broker(NamedTuple):
         words = [*arguments, "--bootstrap-server", self.address]
         if tool in ADDRESS_FIRST:
             words = [*words[-2:], *arguments]
-        command = jars.java_command(tool, *words, jvm=jars.QUICK_START)
+        command = jars.java_command(tool, *words)
         done = subprocess.run(
             command, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False
         )

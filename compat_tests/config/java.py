@@ -15,9 +15,7 @@ TIMEOUT = 60.0
 
 def asked_java(what: str, texts: Iterable[str] = ()) -> list[str]:
     """The lines of an answer. Raises `jars.Missing`."""
-    command = jars.java_command(
-        "ConfigOracle", what, jvm=jars.QUICK_START, classes=jars.compiled(SOURCE)
-    )
+    command = jars.java_command("ConfigOracle", what, classes=jars.compiled(SOURCE))
     lines = b"".join(base64.b64encode(text.encode()) + b"\n" for text in texts)
     done = subprocess.run(command, input=lines, capture_output=True, timeout=TIMEOUT, check=True)
     return done.stdout.decode().splitlines()

@@ -28,7 +28,7 @@ BUILD_SECONDS = 900
 @functools.cache
 def java() -> tuple[str, ...]:
     classes = jars.compiled(PROGRAMS / "JavaMember.java")
-    return tuple(jars.java_command("JavaMember", jvm=jars.QUICK_START, classes=classes))
+    return tuple(jars.java_command("JavaMember", classes=classes))
 
 
 def go(name: str) -> Callable[[], tuple[str, ...]]:

@@ -26,7 +26,7 @@ import msgspec
 from compat_tests.kafka import jars
 
 SOURCE = Path(__file__).with_name("MessageOracle.java")
-JVM = (*jars.QUICK_START, "-Xmx512m")
+JVM = ("-Xmx512m",)
 CLOSE_TIMEOUT = 10.0
 
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]

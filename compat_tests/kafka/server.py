@@ -27,8 +27,8 @@ from pyk.wire.messages.list_offsets import (
 from tests.clients.ports import HOST, free_ports
 from tests.clients.raw import RawClient
 
-START_TIMEOUT = 60.0
-STOP_TIMEOUT = 20.0
+START_TIMEOUT = 180.0
+STOP_TIMEOUT = 60.0
 POLL_INTERVAL = 0.01
 LOG_LINES = 60
 
@@ -85,15 +85,17 @@ def kafka_server(
     heap_mb: int = 512,
     home: Path | None = None,
     ports: tuple[int, int] | None = None,
+    is_measured: bool = False,
 ) -> Iterator[KafkaServer]:
     """A server that answers. `overrides` are added to its properties, or replace them. `ports` are
-    the broker's and the controller's, or else free ones.
+    the broker's and the controller's, or else free ones. For `is_measured` see `java_command`.
 
     It keeps its files in `home`, where it goes on with what it finds, or else in a directory that
-    goes with it. Raises `jars.Missing`, and `ServerFailed` if it does not answer within
-    `START_TIMEOUT`.
+    goes with it; then it is not given the time to close them. Raises `jars.Missing`, and
+    `ServerFailed` if it does not answer within `START_TIMEOUT`.
     """
     with ExitStack() as stack:
+        is_left = home is not None or "log.dirs" in overrides
         if home is None:
             home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyk-kafka-")))
         port, controller_port = ports or free_ports(2)
@@ -103,7 +105,7 @@ def kafka_server(
         if is_new:
             _format(config)
         began = time.monotonic()
-        process = stack.enter_context(_running(home, config, heap_mb))
+        process = stack.enter_context(_running(home, config, heap_mb, is_left, is_measured))
         log = home / "server.log"
         _wait_until_it_answers(port, process, log)
         yield KafkaServer(
@@ -157,7 +159,9 @@ def _format(config: Path) -> None:
 
 
 @contextmanager
-def _running(home: Path, config: Path, heap_mb: int) -> Iterator[subprocess.Popen[bytes]]:
+def _running(
+    home: Path, config: Path, heap_mb: int, is_left: bool, is_measured: bool
+) -> Iterator[subprocess.Popen[bytes]]:
     logging = _written(home / "log4j2.properties", LOGGING)
     command = jars.java_command(
         "Tether",
@@ -165,6 +169,7 @@ def _running(home: Path, config: Path, heap_mb: int) -> Iterator[subprocess.Pope
         str(config),
         jvm=(f"-Xmx{heap_mb}m", f"-Dlog4j2.configurationFile={logging}"),
         classes=jars.compiled(TETHER),
+        is_measured=is_measured,
     )
     with (home / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -173,11 +178,11 @@ def _running(home: Path, config: Path, heap_mb: int) -> Iterator[subprocess.Pope
     try:
         yield process
     finally:
-        _stop(process)
+        _stop(process, signal.SIGTERM if is_left else signal.SIGKILL)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.send_signal(signal.SIGTERM)
+def _stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    process.send_signal(how)
     try:
         process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:

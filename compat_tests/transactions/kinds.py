@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
 PROGRAMS = Path(__file__).with_name("programs")
-QUIET = (*jars.QUICK_START, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+QUIET = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=error",)
 FENCED = frozenset({"ProducerFencedException", "InvalidProducerEpochException"})
 
 
