@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# A file to a core, in the order of `conftest.py`.
+PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 ARGS ?=
 SPARK_VERSION ?= 4.0.0
 SPARK := .cache/spark/$(SPARK_VERSION)
@@ -19,7 +21,7 @@ run: $(STAMP)  ## Start a broker on localhost:9092 (ARGS="--port 0" and so on)
 	@$(BIN)/pyk serve $(ARGS)
 
 test: $(STAMP)  ## Run the tests, a file to a core; needs nothing but Python
-	$(PYTEST) --numprocesses auto --dist loadfile $(ARGS)
+	$(PYTEST) $(PARALLEL) $(ARGS)
 
 check: $(STAMP)  ## Lint, types and import rules
 	$(BIN)/ruff format --check .
@@ -32,7 +34,7 @@ format: $(STAMP)  ## Put the code into shape
 	$(BIN)/ruff check --fix .
 
 compat: $(STAMP) .need-java .need-mvn  ## Judge the codec and the logs by Apache Kafka 4.3.1; needs Java 17 and Maven
-	$(PYTEST) compat_tests -m 'not clients and not groups and not transactions and not queues' --numprocesses auto --dist loadfile $(ARGS)
+	$(PYTEST) compat_tests -m 'not clients and not groups and not transactions and not queues' $(PARALLEL) $(ARGS)
 
 clients: $(STAMP) .need-java .need-mvn .need-kcat .need-go .need-node .need-npm  ## Run docs/clients.md, program by program, and groups, queues and transactions of Go's and Node's clients; needs Java, Maven, kcat, Go, Node
 	$(PYTEST) compat_tests/pages $(ARGS)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def pytest_configure() -> None:
@@ -15,3 +21,18 @@ def pytest_configure() -> None:
     # that: commands that tests interrupt would go on for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)  # When those are gone that are not wanted.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Directories and files of few tests have long ones. They go first, so that no core is left
+    with one alone."""
+    counts = Counter(item.path for item in items)
+    files = Counter(path.parent for path in counts)
+    tests = Counter(item.path.parent for item in items)
+
+    def rank(item: pytest.Item) -> tuple[float, Path, int]:
+        directory = item.path.parent
+        return tests[directory] / files[directory], directory, counts[item.path]
+
+    items.sort(key=rank)

@@ -36,7 +36,7 @@ class Running(NamedTuple):
     """As pyk would have them from the same file."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kafka() -> Iterator[Running]:
     with kafka_server(WRITTEN) as server:
         static = parse_properties((server.data_dir.parent / "server.properties").read_text())

@@ -29,7 +29,7 @@ ONLY_KAFKA = {
 the topic as it can."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     with Sides.open(tmp_path_factory.mktemp("data"), OPTIONS, ONLY_KAFKA) as sides:
         yield sides
