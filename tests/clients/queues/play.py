@@ -12,9 +12,10 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from tests.clients.groups.coordinator import configure
 from tests.clients.groups.processes import Processes
 from tests.clients.groups.programs.member import Partition
-from tests.clients.queues.coordinator import assignments, configure, progress
+from tests.clients.queues.coordinator import assignments, progress
 from tests.clients.queues.kinds import Kind
 from tests.clients.queues.programs.member import Got, Join, Place
 from tests.clients.stage import WAIT, Actor, Stage
