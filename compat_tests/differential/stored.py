@@ -1,4 +1,4 @@
-"""What a broker has written about a group or a share partition, read back as any consumer reads."""
+"""What a broker has written of groups, transactions and share partitions, as consumers read it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from compat_tests.differential.sides import PATIENCE, Side
-from pyk.coordinator import group_coordinator, share_coordinator
-from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, partition_for
+from pyk.coordinator import group_coordinator, share_coordinator, transaction_coordinator
+from pyk.coordinator.internal_topics import (
+    GROUP_TOPIC,
+    SHARE_TOPIC,
+    TRANSACTION_TOPIC,
+    partition_for,
+)
 from pyk.coordinator.journal import RecordTypes
 from pyk.wire.prefixed import decode_key, decode_value
 
@@ -23,6 +28,13 @@ def stored(side: Side, group_id: str) -> list[tuple[Any, ...]]:
         if group_id in (getattr(key, "group", ""), getattr(key, "group_id", "")):
             found.append((key, *value))
     return found
+
+
+def stored_transaction(side: Side, transactional_id: str) -> list[tuple[Any, ...]]:
+    """What the topic of transactions holds of an id: values and their versions."""
+    types = transaction_coordinator.RECORD_TYPES
+    records = _records(side, TRANSACTION_TOPIC, transactional_id, types)
+    return [value for key, value in records if key.transactional_id == transactional_id]
 
 
 def stored_state(side: Side, key: share_coordinator.SharePartitionKey) -> list[tuple[Any, ...]]:

@@ -35,7 +35,12 @@ from tests.clients.raw import RawClient
 FETCH, ACKNOWLEDGE = ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 Batch = tuple[int, int, list[int]]
 """The first offset and the last, and what is said of them."""
+Said = dict[str, dict[int, Sequence[Batch]]]
+"""By topics and the numbers of partitions."""
+FETCHED = (FetchTopic, FetchPartition, AcknowledgementBatch)
+ACKNOWLEDGED = (AcknowledgeTopic, AcknowledgePartition, Acknowledged)
 LONG_MS, SHORT_MS = 5000, 50
+RELEASE = 2
 
 
 def initialise(compare: Comparison, group: str, topic: str, partitions: int = 1) -> None:
@@ -77,7 +82,7 @@ class Worker:
     def fetch(
         self,
         case: str,
-        topics: dict[str, dict[int, Sequence[Batch]]] | None = None,
+        topics: Said | None = None,
         forgotten: dict[str, list[int]] | None = None,
         *,
         epoch: int | None = None,
@@ -99,24 +104,7 @@ class Worker:
             }
             return ShareFetchRequest(
                 share_session_epoch=self.epoch if epoch is None else epoch,
-                topics=[
-                    FetchTopic(
-                        topic_id=side.id_of(topic),
-                        partitions=[
-                            FetchPartition(
-                                partition_index=number,
-                                acknowledgement_batches=[
-                                    AcknowledgementBatch(
-                                        first_offset=first, last_offset=last, acknowledge_types=how
-                                    )
-                                    for first, last, how in said
-                                ],
-                            )
-                            for number, said in partitions.items()
-                        ],
-                    )
-                    for topic, partitions in (topics or {}).items()
-                ],
+                topics=_topics(FETCHED, side, topics or {}),
                 forgotten_topics_data=[
                     ForgottenTopic(topic_id=side.id_of(topic), partitions=numbers)
                     for topic, numbers in (forgotten or {}).items()
@@ -129,7 +117,7 @@ class Worker:
     def acknowledge(
         self,
         case: str,
-        topics: dict[str, dict[int, Sequence[Batch]]] | None = None,
+        topics: Said | None = None,
         *,
         epoch: int | None = None,
         **more: Any,
@@ -138,24 +126,7 @@ class Worker:
             options = {"group_id": self._group, "member_id": self._name, **more}
             return ShareAcknowledgeRequest(
                 share_session_epoch=self.epoch if epoch is None else epoch,
-                topics=[
-                    AcknowledgeTopic(
-                        topic_id=side.id_of(topic),
-                        partitions=[
-                            AcknowledgePartition(
-                                partition_index=number,
-                                acknowledgement_batches=[
-                                    Acknowledged(
-                                        first_offset=first, last_offset=last, acknowledge_types=how
-                                    )
-                                    for first, last, how in said
-                                ],
-                            )
-                            for number, said in partitions.items()
-                        ],
-                    )
-                    for topic, partitions in (topics or {}).items()
-                ],
+                topics=_topics(ACKNOWLEDGED, side, topics or {}),
                 **options,
             )
 
@@ -195,14 +166,10 @@ def released(side: Side, group: str, topic: str) -> Iterator[dict[int, int]]:
     with RawClient(side.address) as client:
         epoch, wait_ms = 0, LONG_MS
         while True:
-            wanted = FetchTopic(
-                topic_id=side.id_of(topic),
-                partitions=[FetchPartition(partition_index=0, acknowledgement_batches=[])],
-            )
             fetch = ShareFetchRequest(
                 share_session_epoch=epoch,
                 max_wait_ms=wait_ms,
-                topics=[wanted],
+                topics=_topics(FETCHED, side, {topic: {0: []}}),
                 forgotten_topics_data=[],
                 **member,
                 **limits,
@@ -219,19 +186,35 @@ def released(side: Side, group: str, topic: str) -> Iterator[dict[int, int]]:
             yield {
                 offset: count for first, last, count in ranges for offset in range(first, last + 1)
             }
-            said = [
-                Acknowledged(first_offset=first, last_offset=last, acknowledge_types=[2])
-                for first, last, _ in ranges
-            ]
-            back = AcknowledgeTopic(
-                topic_id=side.id_of(topic),
-                partitions=[AcknowledgePartition(partition_index=0, acknowledgement_batches=said)],
-            )
+            back = [(first, last, [RELEASE]) for first, last, _ in ranges]
             request = ShareAcknowledgeRequest(
-                share_session_epoch=epoch + 1, topics=[back], **member
+                share_session_epoch=epoch + 1,
+                topics=_topics(ACKNOWLEDGED, side, {topic: {0: back}}),
+                **member,
             )
             assert not client.ask(ACKNOWLEDGE, 1, request).error_code
             epoch, wait_ms = epoch + 2, 10 * SHORT_MS
+
+
+def _topics(kinds: tuple[Any, Any, Any], side: Side, said: Said) -> list[Any]:
+    """As one API has it, with its messages for a topic, a partition and a batch."""
+    topic_kind, partition_kind, batch_kind = kinds
+    return [
+        topic_kind(
+            topic_id=side.id_of(topic),
+            partitions=[
+                partition_kind(
+                    partition_index=number,
+                    acknowledgement_batches=[
+                        batch_kind(first_offset=first, last_offset=last, acknowledge_types=how)
+                        for first, last, how in batches
+                    ],
+                )
+                for number, batches in partitions.items()
+            ],
+        )
+        for topic, partitions in said.items()
+    ]
 
 
 def _spread(value: Any) -> Any:

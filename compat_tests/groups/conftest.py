@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from compat_tests.brokers import serving
 from compat_tests.groups.kinds import ALL_KINDS
-from compat_tests.kafka.server import kafka_server
-from tests.clients.brokers import running
 from tests.clients.groups.brokers import BROKER_SETTINGS, options
+from tests.clients.groups.conftest import processes as processes
 from tests.clients.groups.group import Groups
 from tests.clients.groups.kinds import Kind
 from tests.clients.groups.processes import Processes
@@ -20,19 +20,9 @@ from tests.clients.groups.processes import Processes
 def address(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    if request.param == "kafka":
-        with kafka_server({key: str(value) for key, value in BROKER_SETTINGS.items()}) as kafka:
-            yield kafka.bootstrap_servers
-    else:
-        with running(tmp_path_factory.mktemp("data"), *options()) as pyk:
-            yield pyk.address
-
-
-@pytest.fixture(scope="package")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    processes = Processes(tmp_path_factory.mktemp("members") / "log")
-    yield processes
-    processes.close()
+    home = tmp_path_factory.mktemp("data")
+    with serving(request.param, home, settings=BROKER_SETTINGS, options=options()) as address:
+        yield address
 
 
 @pytest.fixture(params=ALL_KINDS)

@@ -16,9 +16,9 @@ from pyk.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tests.clients.groups.coordinator import committed_offsets
+from tests.clients.mortal import MortalBroker
 from tests.clients.raw import RawClient
 from tests.clients.stored import create_topic, wait_until_known
-from tests.clients.transactions.brokers import MortalBroker
 
 LIVES = 3
 AT_LEAST = 200

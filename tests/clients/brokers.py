@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,3 +49,8 @@ def running(
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+
+
+def options_for(settings: Mapping[str, str]) -> list[str]:
+    """Of `pyk serve`."""
+    return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]

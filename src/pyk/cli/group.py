@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -19,27 +18,32 @@ from pyk.cli.group_description import (
     listed,
     total_lag,
 )
-from pyk.cli.offsets import Point, parse_duration, parse_point
-from pyk.cli.options import complete_groups, confirm, pattern, with_cluster, yes_option
-from pyk.cli.output import (
-    Field,
-    Format,
-    Row,
-    Value,
-    format_option,
-    show,
-    show_report,
-    show_sections,
+from pyk.cli.options import (
+    chosen,
+    chosen_to_delete,
+    complete_groups,
+    confirm,
+    pattern,
+    topics_option,
+    with_cluster,
+    yes_option,
 )
-from pyk.cli.root import REFUSED
+from pyk.cli.outcomes import (
+    DELETED,
+    moved,
+    outcome,
+    refusal,
+    report,
+    report_deleted,
+    say_nothing_has_changed,
+)
+from pyk.cli.output import Field, Format, Row, Value, format_option, show, show_sections
 from pyk.cli.seeking import (
     Aim,
-    Current,
-    Move,
-    Shift,
     committed_by,
     exists_idle,
     of_other_group,
+    parse_aim,
     parse_plan,
     parse_topics,
     partitions_of,
@@ -73,11 +77,6 @@ MOVED = (
     Field("status", "PLANNED, OK when it is done, or the error's name"),
     Field("message", "why it is not what was asked for"),
 )
-DELETED = (
-    Field("group", "its name"),
-    Field("status", "OK, or the error's name"),
-    Field("message", "what it means, if it was refused"),
-)
 DELETED_OFFSETS = (
     Field("topic", "its name"),
     Field("partition", "its number"),
@@ -91,15 +90,6 @@ WHAT_TO_DO = {
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "its members read this topic: stop them first",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "there is no such partition",
 }
-
-topics_option = click.option(
-    "-t",
-    "--topics",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:0,1]",
-    help="Only this topic, or these partitions of it; may be given more than once.",
-)
 
 
 @click.group()
@@ -175,7 +165,8 @@ def describe(
         state = offsets = members = True
     elif not (state or offsets or members):
         state = offsets = True
-    found = described(cluster, chosen(cluster, names, regex), required=names)
+    wanted = chosen(names, regex, lambda: describable(cluster))
+    found = described(cluster, wanted, required=names)
     rows = described_offsets(cluster, found, topics) if offsets or state else {}
     documents: list[Row] = []
     for each in found:
@@ -188,13 +179,8 @@ def describe(
     show_sections(documents, STATE, {"offsets": OFFSETS, "members": MEMBERS}, format_)
 
 
-def chosen(cluster: Cluster, names: Sequence[str], regex: str | None) -> list[str]:
-    """The groups that are named and that match, or all that can be described."""
-    if names and regex is None:
-        return list(dict.fromkeys(names))
-    shape = pattern(regex)
-    known = [each.group_id for each in list_groups(cluster) if each.type in DESCRIBED_TYPES]
-    return list(dict.fromkeys([*names, *(each for each in known if shape.fullmatch(each))]))
+def describable(cluster: Cluster) -> list[str]:
+    return [each.group_id for each in list_groups(cluster) if each.type in DESCRIBED_TYPES]
 
 
 def described(cluster: Cluster, names: Sequence[str], required: Sequence[str]) -> list[Group]:
@@ -276,16 +262,12 @@ def seek(
         raise click.UsageError("--export only prints what --execute would do: leave out one")
     named = parse_topics(topics)
     aim: Aim
-    if to is not None:
-        aim = Current() if to == "current" else parse_point(to, time.time())
-    elif by is not None:
-        aim = Shift(by)
-    elif by_duration is not None:
-        aim = Point("time", int(time.time() * 1000) - parse_duration(by_duration))
-    elif file is not None:
+    if file is not None:
         aim = parse_plan(file, name, file.name)
+    elif to_group is not None:
+        aim = of_other_group(cluster, to_group)
     else:
-        aim = of_other_group(cluster, to_group or "")
+        aim = parse_aim(to, by, by_duration)
     is_new = not exists_idle(cluster, name)
     moves = plan(cluster, name, aim, named)
     results: Mapping[TopicPartition, KafkaError | None] = {}
@@ -295,31 +277,13 @@ def seek(
         for (topic, partition), move in moves.items():
             click.echo(f"{topic},{partition},{move.after}")
     else:
-        rows = [moved(each, move, results, is_done=execute) for each, move in moves.items()]
-        show_report(rows, MOVED, format_)
+        rows = [
+            moved(each, move, results.get(each), WHAT_TO_DO, is_done=execute)
+            for each, move in moves.items()
+        ]
+        report(rows, MOVED, format_, results.values())
     if not execute:
-        makes = f" and make the group {name}, which is not there yet" if is_new else ""
-        said = f"nothing has been changed; add --execute to do it{makes}"
-        click.echo(f"pyk: {said}", err=True)
-    elif any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
-
-
-def moved(
-    partition: TopicPartition,
-    move: Move,
-    results: Mapping[TopicPartition, KafkaError | None],
-    *,
-    is_done: bool,
-) -> Row:
-    error = results.get(partition)
-    return {
-        **partition._asdict(),
-        "before": move.before,
-        "after": move.after,
-        "status": error.code.name if error else "OK" if is_done else "PLANNED",
-        "message": explained(error) or move.note,
-    }
+        say_nothing_has_changed(f"group {name}", is_new=is_new)
 
 
 @group.command()
@@ -332,21 +296,13 @@ def delete(
     cluster: Cluster, names: tuple[str, ...], regex: str | None, yes: bool, format_: Format
 ) -> None:
     """Delete groups that have no members, and their offsets."""
-    wanted = dict.fromkeys(names)
-    if regex is not None:
-        shape = pattern(regex)
-        known = [each.group_id for each in list_groups(cluster)]
-        wanted |= dict.fromkeys(each for each in known if shape.fullmatch(each))
-    elif not names:
-        raise click.UsageError("say which: names, or -r REGEX")
+    wanted = chosen_to_delete(
+        names, regex, lambda: [each.group_id for each in list_groups(cluster)]
+    )
     if not wanted:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"no group matches {regex}")
     confirm(f"Delete {', '.join(wanted)}?", yes=yes, is_needed=regex is not None)
-    results = delete_groups(cluster, wanted)
-    rows: list[Row] = [{"group": name, **outcome(error)} for name, error in results.items()]
-    show_report(rows, DELETED, format_)
-    if any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
+    report_deleted(delete_groups(cluster, wanted), WHAT_TO_DO, format_)
 
 
 @group.command("delete-offsets")
@@ -373,18 +329,8 @@ def delete_offsets_(
     try:
         results = delete_offsets(cluster, name, partitions)
     except KafkaError as refused:
-        raise KafkaError(refused.code, f"group {name}: {explained(refused)}") from refused
+        raise refusal(f"group {name}", refused, WHAT_TO_DO) from refused
     rows: list[Row] = [
-        {**each._asdict(), **outcome(error)} for each, error in sorted(results.items())
+        {**each._asdict(), **outcome(error, WHAT_TO_DO)} for each, error in sorted(results.items())
     ]
-    show_report(rows, DELETED_OFFSETS, format_)
-    if any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
-
-
-def outcome(error: KafkaError | None) -> Row:
-    return {"status": error.code.name if error else "OK", "message": explained(error)}
-
-
-def explained(error: KafkaError | None) -> str | None:
-    return None if error is None else error.message or WHAT_TO_DO.get(error.code)
+    report(rows, DELETED_OFFSETS, format_, results.values())

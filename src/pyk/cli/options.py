@@ -143,6 +143,14 @@ def _completed(
     return sorted(name for name in found if name.startswith(incomplete))
 
 
+topics_option = click.option(
+    "-t",
+    "--topics",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="Only this topic, or these partitions of it; may be given more than once.",
+)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -155,6 +163,27 @@ def confirm(question: str, *, yes: bool, is_needed: bool) -> None:
             raise click.ClickException("nothing was deleted")
     elif is_needed:
         raise click.UsageError(f"{question} Say --yes.")
+
+
+def chosen(
+    names: Iterable[str], regex: str | None, known: Callable[[], Iterable[str]]
+) -> list[str]:
+    """Those that are named, and of those that are known the ones that match; all, if neither names
+    nor an expression are given."""
+    wanted = dict.fromkeys(names)
+    if regex is not None or not wanted:
+        shape = pattern(regex)
+        wanted |= dict.fromkeys(each for each in known() if shape.fullmatch(each))
+    return list(wanted)
+
+
+def chosen_to_delete(
+    names: Iterable[str], regex: str | None, known: Callable[[], Iterable[str]]
+) -> list[str]:
+    """As above, but never all because nothing was said."""
+    if not names and regex is None:
+        raise click.UsageError("say which: names, or -r REGEX")
+    return chosen(names, regex, known)
 
 
 def pattern(regex: str | None) -> re.Pattern[str]:

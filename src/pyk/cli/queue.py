@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 import click
 
-from pyk.cli.group import DELETED, topics_option
-from pyk.cli.offsets import Point, parse_duration, parse_point
-from pyk.cli.options import complete_queues, confirm, pattern, with_cluster, yes_option
-from pyk.cli.output import (
-    Field,
-    Format,
-    Row,
-    Value,
-    format_option,
-    show,
-    show_report,
-    show_sections,
+from pyk.cli.options import (
+    chosen,
+    chosen_to_delete,
+    complete_queues,
+    confirm,
+    topics_option,
+    with_cluster,
+    yes_option,
 )
+from pyk.cli.outcomes import (
+    DELETED,
+    moved,
+    outcome,
+    refusal,
+    report,
+    report_deleted,
+    say_nothing_has_changed,
+)
+from pyk.cli.output import Field, Format, Row, Value, format_option, show, show_sections
 from pyk.cli.queue_description import (
     CONFIGS,
     LISTED,
@@ -35,8 +40,7 @@ from pyk.cli.queue_description import (
 )
 from pyk.cli.queue_peek import peek
 from pyk.cli.queue_redrive import redrive
-from pyk.cli.root import REFUSED
-from pyk.cli.seeking import Aim, Current, Move, Shift, moves, parse_topics, partitions_of
+from pyk.cli.seeking import check_idle, moves, parse_aim, parse_topics, partitions_of
 from pyk.client.cluster import Cluster
 from pyk.client.groups import Group, delete_groups, list_groups
 from pyk.client.share_groups import describe_share_groups, list_share_groups
@@ -93,7 +97,7 @@ queue.add_command(peek)
 @with_cluster
 def list_(cluster: Cluster, states: tuple[str, ...], regex: str | None, format_: Format) -> None:
     """List queues, with what they have left to do."""
-    found = described(cluster, chosen(cluster, (), regex), required=())
+    found = described(cluster, chosen((), regex, lambda: all_names(cluster)), required=())
     offsets = offsets_of(cluster, [each.group_id for each in found])
     rows = [
         listed(each, offsets[each.group_id]) for each in found if not states or each.state in states
@@ -133,7 +137,8 @@ def describe(
         state = offsets = members = configs = True
     elif not (state or offsets or members or configs):
         state = offsets = True
-    found = described(cluster, chosen(cluster, names, regex), required=names)
+    wanted = chosen(names, regex, lambda: all_names(cluster))
+    found = described(cluster, wanted, required=names)
     known = offsets_of(cluster, [each.group_id for each in found] if state or offsets else [])
     rows = described_offsets(cluster, found, known, topics) if offsets else {}
     documents: list[Row] = []
@@ -149,13 +154,8 @@ def describe(
     show_sections(documents, STATE, sections, format_)
 
 
-def chosen(cluster: Cluster, names: Sequence[str], regex: str | None) -> list[str]:
-    """The queues that are named and that match, or all."""
-    if names and regex is None:
-        return list(dict.fromkeys(names))
-    shape = pattern(regex)
-    known = [each.group_id for each in list_share_groups(cluster)]
-    return list(dict.fromkeys([*names, *(each for each in known if shape.fullmatch(each))]))
+def all_names(cluster: Cluster) -> list[str]:
+    return [each.group_id for each in list_share_groups(cluster)]
 
 
 def described(cluster: Cluster, names: Sequence[str], required: Sequence[str]) -> list[Group]:
@@ -214,6 +214,8 @@ def reset(
     pyk queue reset billing --to @2026-11-17T09:00:00Z --topics orders --execute
     pyk queue reset billing --by -100 --topics orders:0,2 --execute
     """
+    if sum(each is not None for each in (to, by, by_duration)) != 1:
+        raise click.UsageError("say where to, once: --to, --by or --by-duration")
     aim = parse_aim(to, by, by_duration)
     is_new = not exists_idle(cluster, name)
     known = offsets_of(cluster, [name])[name]
@@ -229,26 +231,14 @@ def reset(
         try:
             results = alter_share_offsets(cluster, name, wanted)
         except KafkaError as refused:
-            raise KafkaError(refused.code, f"queue {name}: {explained(refused)}") from refused
-    rows = [moved(each, move, results, is_done=execute) for each, move in planned.items()]
-    show_report(rows, RESET, format_)
+            raise refusal(f"queue {name}", refused, WHAT_TO_DO) from refused
+    rows = [
+        moved(each, move, results.get(each), WHAT_TO_DO, is_done=execute)
+        for each, move in planned.items()
+    ]
+    report(rows, RESET, format_, results.values())
     if not execute:
-        makes = f" and make the queue {name}, which is not there yet" if is_new else ""
-        click.echo(f"pyk: nothing has been changed; add --execute to do it{makes}", err=True)
-    elif any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
-
-
-def parse_aim(to: str | None, by: int | None, by_duration: str | None) -> Aim:
-    """Raise UsageError."""
-    if sum(each is not None for each in (to, by, by_duration)) != 1:
-        raise click.UsageError("say where to, once: --to, --by or --by-duration")
-    if by is not None:
-        return Shift(by)
-    if by_duration is not None:
-        return Point("time", int(time.time() * 1000) - parse_duration(by_duration))
-    assert to is not None
-    return Current() if to == "current" else parse_point(to, time.time())
+        say_nothing_has_changed(f"queue {name}", is_new=is_new)
 
 
 def exists_idle(cluster: Cluster, name: str) -> bool:
@@ -261,32 +251,8 @@ def exists_idle(cluster: Cluster, name: str) -> bool:
         if any(each.group_id == name for each in list_groups(cluster)):
             raise not_found(cluster, name)
         return False
-    if found.is_active:
-        count = len(found.members)
-        members = "1 member" if count == 1 else f"{count} members"
-        raise KafkaError(
-            ErrorCode.NON_EMPTY_GROUP,
-            f"queue {name} is {found.state} and has {members}: stop them first, or wait until they "
-            f"time out; pyk queue describe -m {name} shows them",
-        )
+    check_idle(found, "queue")
     return True
-
-
-def moved(
-    partition: TopicPartition,
-    move: Move,
-    results: Mapping[TopicPartition, KafkaError | None],
-    *,
-    is_done: bool,
-) -> Row:
-    error = results.get(partition)
-    return {
-        **partition._asdict(),
-        "before": move.before,
-        "after": move.after,
-        "status": error.code.name if error else "OK" if is_done else "PLANNED",
-        "message": explained(error) or move.note,
-    }
 
 
 @queue.command("delete-offsets")
@@ -311,11 +277,11 @@ def delete_offsets(
     try:
         results = delete_share_offsets(cluster, name, topics)
     except KafkaError as refused:
-        raise KafkaError(refused.code, f"queue {name}: {explained(refused)}") from refused
-    rows: list[Row] = [{"topic": topic, **outcome(error)} for topic, error in results.items()]
-    show_report(rows, DELETED_OFFSETS, format_)
-    if any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
+        raise refusal(f"queue {name}", refused, WHAT_TO_DO) from refused
+    rows: list[Row] = [
+        {"topic": topic, **outcome(error, WHAT_TO_DO)} for topic, error in results.items()
+    ]
+    report(rows, DELETED_OFFSETS, format_, results.values())
 
 
 @queue.command()
@@ -328,27 +294,12 @@ def delete(
     cluster: Cluster, names: tuple[str, ...], regex: str | None, yes: bool, format_: Format
 ) -> None:
     """Delete queues that have no members, and what is known of them. Topics stay as they are."""
-    if not names and regex is None:
-        raise click.UsageError("say which: names, or -r REGEX")
-    wanted = [
-        each.group_id for each in described(cluster, chosen(cluster, names, regex), required=names)
-    ]
+    named = chosen_to_delete(names, regex, lambda: all_names(cluster))
+    wanted = [each.group_id for each in described(cluster, named, required=names)]
     if not wanted:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"no queue matches {regex}")
     confirm(f"Delete {', '.join(wanted)}?", yes=yes, is_needed=regex is not None)
-    results = delete_groups(cluster, wanted)
-    rows: list[Row] = [{"group": name, **outcome(error)} for name, error in results.items()]
-    show_report(rows, DELETED, format_)
-    if any(results.values()):
-        raise click.exceptions.Exit(REFUSED)
+    report_deleted(delete_groups(cluster, wanted), WHAT_TO_DO, format_)
 
 
 queue.add_command(redrive)
-
-
-def outcome(error: KafkaError | None) -> Row:
-    return {"status": error.code.name if error else "OK", "message": explained(error)}
-
-
-def explained(error: KafkaError | None) -> str | None:
-    return None if error is None else error.message or WHAT_TO_DO.get(error.code)

@@ -10,8 +10,7 @@ from typing import Final
 import click
 
 from pyk.cli.consume import ISOLATION, style_option, template_option, writer
-from pyk.cli.group import topics_option
-from pyk.cli.options import complete_queues, with_cluster
+from pyk.cli.options import complete_queues, topics_option, with_cluster
 from pyk.cli.queue_description import Offsets, offsets_of
 from pyk.cli.seeking import parse_topics
 from pyk.client.cluster import Cluster

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import click
 
-from pyk.cli.offsets import Point, resolve_point
+from pyk.cli.offsets import Point, parse_duration, parse_point, resolve_point
 from pyk.client.cluster import Cluster
 from pyk.client.group_offsets import Committed, fetch_offsets
-from pyk.client.groups import describe_groups
+from pyk.client.groups import Group, describe_groups
 from pyk.client.offsets import EARLIEST, LATEST, find_offsets
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import TopicPartition
@@ -85,6 +86,16 @@ def partitions_of(cluster: Cluster, named: Iterable[Named]) -> list[TopicPartiti
     return list(found)
 
 
+def parse_aim(to: str | None, by: int | None, by_duration: str | None) -> Aim:
+    """Of these one is given. Raise UsageError."""
+    if by is not None:
+        return Shift(by)
+    if by_duration is not None:
+        return Point("time", int(time.time() * 1000) - parse_duration(by_duration))
+    assert to is not None
+    return Current() if to == "current" else parse_point(to, time.time())
+
+
 def parse_plan(lines: Iterable[str], group: str, source: str) -> Given:
     """`topic,partition,offset` as Kafka's tool exports it, with the group before it if there are
     several; or with blanks, as rpk has it. Raise UsageError."""
@@ -132,15 +143,20 @@ def exists_idle(cluster: Cluster, name: str) -> bool:
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return False
         raise found
+    check_idle(found, "group")
+    return True
+
+
+def check_idle(found: Group, noun: str) -> None:
+    """Raise KafkaError if it has members. It is a group, or a queue, as its command has it."""
     if found.is_active:
-        count = len(found.members)
+        name, count = found.group_id, len(found.members)
         members = "1 member" if count == 1 else f"{count} members"
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"group {name} is {found.state} and has {members}: stop them first, or wait until they "
-            f"time out; pyk group describe -m {name} shows them",
+            f"{noun} {name} is {found.state} and has {members}: stop them first, or wait until "
+            f"they time out; pyk {noun} describe -m {name} shows them",
         )
-    return True
 
 
 def plan(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import click
 
 from pyk.cli.options import (
+    chosen_to_delete,
     complete_topics,
     confirm,
     parse_pairs,
@@ -211,12 +212,7 @@ def delete(
     """Delete topics, and all that is in them."""
     from pyk.client.topics import delete_topics
 
-    wanted = dict.fromkeys(names)
-    if regex is not None:
-        shape = pattern(regex)
-        wanted |= dict.fromkeys(each for each in all_names(cluster) if shape.fullmatch(each))
-    elif not names:
-        raise click.UsageError("say which: names, or -r REGEX")
+    wanted = chosen_to_delete(names, regex, lambda: all_names(cluster))
     if not wanted:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic matches {regex}")
     confirm(f"Delete {', '.join(wanted)}?", yes=yes, is_needed=regex is not None)

@@ -1,4 +1,4 @@
-"""Copiers and their broker, as processes that are killed and come back."""
+"""Copiers, as processes that are killed and come back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import ExitStack
-from pathlib import Path
-
-from tests.clients.brokers import RunningBroker, running
-from tests.clients.ports import free_ports
 
 
 class Copiers:
@@ -53,32 +47,6 @@ class Copiers:
         assert process.stdout is not None
         with process.stdout:
             self.said.update(line.strip() for line in process.stdout)
-
-
-class Broker:
-    """`pyk serve`, always on the same port."""
-
-    def __init__(self, data_dir: Path, settings: Mapping[str, str] = {}) -> None:
-        self._data_dir = data_dir
-        self._settings = [word for pair in settings.items() for word in ("-o", "=".join(pair))]
-        [self._port] = free_ports(1)
-        self.address = f"127.0.0.1:{self._port}"
-        self._stack = ExitStack()
-        self._running: RunningBroker | None = None
-
-    def start(self) -> None:
-        options = ("--port", str(self._port), *self._settings)
-        self._running = self._stack.enter_context(running(self._data_dir, *options))
-
-    def kill(self) -> None:
-        assert self._running is not None
-        assert self._running.process.poll() is None, "it has ended by itself"
-        self._running.process.kill()
-        self._running.process.wait()
-        self._stack.close()
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 def python_copier(address: str) -> list[str]:

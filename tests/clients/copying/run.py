@@ -28,7 +28,8 @@ from pyk.wire.apis import ApiKey
 from pyk.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from pyk.wire.prefixed import ControlType
 from tests.clients.copying.copier import COMMITTED, COPY, FAILED, GROUP, SOURCE
-from tests.clients.copying.processes import Broker, Copiers, python_copier
+from tests.clients.copying.processes import Copiers, python_copier
+from tests.clients.mortal import mortal_pyk
 from tests.clients.raw import RawClient
 from tests.clients.stored import create_topic, stored_markers
 
@@ -80,14 +81,13 @@ class Copied(NamedTuple):
 class Run:
     def __init__(self, plan: Plan, data_dir: Path) -> None:
         self._plan, self._rng = plan, Random(plan.seed)
-        self._broker = Broker(data_dir)
+        self._broker = mortal_pyk(data_dir)
         address = self._broker.address
         self._copiers = Copiers(plan.command(address), COPIERS, plan.at_once)
         self._kills: Counter[str] = Counter()
 
     def copy(self) -> Copied:
-        with closing(self._broker), closing(self._copiers):
-            self._broker.start()
+        with self._broker, closing(self._copiers):
             fill(self._broker.address, self._plan.records)
             self._plan.say(f"{self._plan.records:,} records are there to be copied")
             began = time.perf_counter()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from pyk.errors import ErrorCode
 from pyk.wire.apis import ApiKey
@@ -27,12 +29,29 @@ RESOURCE_GROUP = 32
 SET = 0
 
 
-def set_session_of_consumer_group(address: str, group: str, session_ms: int) -> None:
-    config = AlterableConfig(
-        name="consumer.session.timeout.ms", config_operation=SET, value=str(session_ms)
-    )
+def when_loaded(address: str, key: ApiKey, version: int, request: Any, answers: str) -> Any:
+    """The only one of the answers that a response has under that name, once the coordinator has
+    loaded what it is asked about."""
+    deadline = time.monotonic() + LOAD_SECONDS
+    with RawClient(address) as raw:
+        while True:
+            (found,) = getattr(raw.ask(key, version, request), answers)
+            if found.error_code not in LOADING or time.monotonic() > deadline:
+                break
+    assert found.error_code == 0, found
+    return found
+
+
+def configure(address: str, group: str, configs: Mapping[str, str]) -> None:
+    """A broker may answer before it has heard of what it has asked a controller for, so that this
+    is for groups that have no members yet."""
     resource = AlterConfigsResource(
-        resource_type=RESOURCE_GROUP, resource_name=group, configs=[config]
+        resource_type=RESOURCE_GROUP,
+        resource_name=group,
+        configs=[
+            AlterableConfig(name=name, config_operation=SET, value=value)
+            for name, value in configs.items()
+        ],
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
     with RawClient(address) as raw:
@@ -41,18 +60,12 @@ def set_session_of_consumer_group(address: str, group: str, session_ms: int) -> 
 
 
 def committed_offsets(address: str, group: str) -> dict[Partition, int]:
-    """The next to read, of all partitions that have one. A coordinator may have to load them."""
+    """The next to read, of all partitions that have one."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
-    deadline = time.monotonic() + LOAD_SECONDS
-    with RawClient(address) as raw:
-        while True:
-            (answer,) = raw.ask(ApiKey.OFFSET_FETCH, 8, request).groups
-            if answer.error_code not in LOADING or time.monotonic() > deadline:
-                break
-    assert answer.error_code == 0
+    found = when_loaded(address, ApiKey.OFFSET_FETCH, 8, request, "groups")
     return {
         Partition(topic.name, each.partition_index): each.committed_offset
-        for topic in answer.topics
+        for topic in found.topics
         for each in topic.partitions
     }
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from tests.clients.groups.coordinator import members_count, set_session_of_consumer_group
+from tests.clients.groups.coordinator import configure, members_count
 from tests.clients.groups.kinds import Kind
 from tests.clients.groups.processes import Process, Processes
 from tests.clients.groups.programs.member import Join, Partition
@@ -127,7 +127,7 @@ class Groups:
             wait_until_known(self.address, topic, count)
         if session_ms != SESSION_MS:
             # Members of the classic protocol bring it along.
-            set_session_of_consumer_group(self.address, name, session_ms)
+            configure(self.address, name, {"consumer.session.timeout.ms": str(session_ms)})
         return Group(name, self.kind, self.address, self._processes, made, session_ms=session_ms)
 
     def beside(self, other: Group) -> Group:

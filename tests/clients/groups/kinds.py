@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NoReturn, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-import pytest
+from tests.clients.kinds import ClientKind
 
 Ability: TypeAlias = Literal[
     "be a static member",
@@ -19,21 +19,11 @@ ALL: frozenset[Ability] = frozenset(get_args(Ability))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    name: str
-    program: Callable[[], tuple[str, ...]] = field(repr=False)
-    """The command that starts it. To find it may take long: it may have to be built."""
+class Kind(ClientKind[Ability]):
     protocol: Literal["classic", "consumer"] = "classic"
     assignor: str | None = "range"
     """None leaves it to the broker."""
     abilities: frozenset[Ability] = field(default=ALL, repr=False)
-
-    def needs_to(self, ability: Ability) -> None:
-        if ability not in self.abilities:
-            self.lacks(ability)
-
-    def lacks(self, what: str) -> NoReturn:
-        pytest.skip(f"{self.name} has no way to {what}")
 
 
 def python(module: str) -> Callable[[], tuple[str, ...]]:

@@ -5,23 +5,18 @@ No offset is lost whose commit was acknowledged, and members go on where they we
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from tests.clients.brokers import RunningBroker, running
 from tests.clients.groups.brokers import options
 from tests.clients.groups.coordinator import committed_offsets
 from tests.clients.groups.group import Group, Groups, Member
 from tests.clients.groups.kinds import CONFLUENT, CONFLUENT_CONSUMER, Kind
 from tests.clients.groups.processes import Processes
 from tests.clients.groups.programs.member import Partition
-from tests.clients.ports import free_ports
-
-Broker = TypeVar("Broker")
+from tests.clients.mortal import MortalBroker, mortal_pyk
 
 KILLS = 2
 COMMITS_BETWEEN = 20
@@ -29,45 +24,29 @@ COMMITS_BETWEEN = 20
 
 @pytest.mark.parametrize("kind", [CONFLUENT, CONFLUENT_CONSUMER], ids=lambda kind: kind.name)
 def test_no_acknowledged_commit_is_lost(kind: Kind, processes: Processes, tmp_path: Path) -> None:
-    [port] = free_ports(1)
-
-    def life() -> AbstractContextManager[RunningBroker]:
-        return running(tmp_path / "data", "--port", str(port), *options())
-
-    commit_while_it_is_killed(life, kill, f"127.0.0.1:{port}", kind, processes)
+    broker = mortal_pyk(tmp_path / "data", *options())
+    commit_while_it_is_killed(broker, kind, processes)
 
 
-def kill(broker: RunningBroker) -> None:
-    broker.process.kill()
-    broker.process.wait()
-
-
-def commit_while_it_is_killed(
-    life: Callable[[], AbstractContextManager[Broker]],
-    kill: Callable[[Broker], None],
-    address: str,
-    kind: Kind,
-    processes: Processes,
-) -> None:
-    """Every `life` is of the same broker, at the same address."""
-    with life():
-        group = Groups(address, kind, processes).new(partitions=4)
+def commit_while_it_is_killed(broker: MortalBroker, kind: Kind, processes: Processes) -> None:
+    with broker:
+        group = Groups(broker.address, kind, processes).new(partitions=4)
     group.tolerates_failures = True
     acknowledged: dict[Partition, int] = {}
     read_before = 0
     with group, ExitStack() as traffic:
         members: list[Member] = []
         for number in range(KILLS + 1):
-            with life() as broker:
+            with broker:
                 if number == 0:
                     members = [group.join(commits_always=True) for _ in range(2)]
                     group.wait_until_shared_by(*members)
                     traffic.enter_context(group.traffic())
-                kept = committed_offsets(address, group.name)
+                kept = committed_offsets(broker.address, group.name)
                 assert all(kept[each] >= offset for each, offset in acknowledged.items())
                 wait_for_commits(group, members)
                 if number < KILLS:
-                    kill(broker)
+                    broker.kill()
                 else:
                     traffic.close()
                     group.wait_until_read(group.sent)

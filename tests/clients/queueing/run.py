@@ -24,7 +24,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Producer
 
-from tests.clients.copying.processes import Broker
+from tests.clients.brokers import options_for
+from tests.clients.mortal import mortal_pyk
 from tests.clients.queueing.group import positions, set_terms
 from tests.clients.queueing.judge import Verdict, judge, read_letters
 from tests.clients.queueing.processes import Command, Workers, by_librdkafka, on_the_wire
@@ -98,7 +99,7 @@ class Worked(NamedTuple):
 class Run:
     def __init__(self, plan: Plan, home: Path) -> None:
         self._plan, self._rng = plan, Random(plan.seed)
-        self._broker = Broker(home / "data", OPTIONS)
+        self._broker = mortal_pyk(home / "data", *options_for(OPTIONS))
         self._diary = home / "diary"
         command = plan.command(self._broker.address, self._diary)
         self._workers = Workers(command, plan.workers)
@@ -106,8 +107,7 @@ class Run:
         self._broker_kills_ms: list[int] = []
 
     def work(self) -> Worked:
-        with closing(self._broker), closing(self._workers):
-            self._broker.start()
+        with self._broker, closing(self._workers):
             fill(self._broker.address, self._plan.records)
             self._plan.say(f"{self._plan.records:,} records are there to be worked through")
             began = time.perf_counter()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-import pytest
+from tests.clients.kinds import ClientKind
 
 Ability: TypeAlias = Literal[
     "ask for more time",
@@ -19,20 +18,10 @@ ALL: frozenset[Ability] = frozenset(get_args(Ability))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    name: str
-    program: Callable[[], tuple[str, ...]] = field(repr=False)
-    """The command that starts it. To find it may take long: it may have to be built."""
+class Kind(ClientKind[Ability]):
     invalid_state: str = field(repr=False)
     """What it says when it is told that a record is not its own any more."""
     abilities: frozenset[Ability] = field(default=ALL, repr=False)
-
-    def can(self, ability: Ability) -> bool:
-        return ability in self.abilities
-
-    def needs_to(self, ability: Ability) -> None:
-        if not self.can(ability):
-            pytest.skip(f"{self.name} has no way to {ability}")
 
 
 def confluent() -> tuple[str, ...]:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.clients.groups.processes import Processes
-from tests.clients.queues.kinds import Kind
+from tests.clients.mortal import MortalBroker
 from tests.clients.queues.play import Member, Play, deliveries, values
-from tests.clients.transactions.brokers import MortalBroker
 
 ROUNDS = 3
 RECORDS = 40
 
 
 @pytest.fixture
-def play(mortal: MortalBroker, kind: Kind, processes: Processes) -> Iterator[Play]:
-    play = Play(mortal.address, kind, processes)
-    yield play
-    play.end()
+def address(mortal: MortalBroker) -> str:
+    return mortal.address
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])

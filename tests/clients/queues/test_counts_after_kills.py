@@ -5,21 +5,15 @@ Apache Kafka writes of a delivery when it is acknowledged, and forgets those tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.clients.groups.processes import Processes
-from tests.clients.queues.kinds import Kind
+from tests.clients.mortal import MortalBroker
 from tests.clients.queues.play import Play, deliveries
-from tests.clients.transactions.brokers import MortalBroker
 
 
 @pytest.fixture
-def play(mortal: MortalBroker, kind: Kind, processes: Processes) -> Iterator[Play]:
-    play = Play(mortal.address, kind, processes)
-    yield play
-    play.end()
+def address(mortal: MortalBroker) -> str:
+    return mortal.address
 
 
 def test_what_is_held_when_the_broker_is_killed_was_delivered(

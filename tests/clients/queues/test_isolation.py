@@ -7,7 +7,8 @@ import uuid
 from confluent_kafka import Producer
 
 from tests.clients.groups.programs.member import Partition
-from tests.clients.queues.play import WAIT, Play, values
+from tests.clients.queues.play import Play, values
+from tests.clients.stage import WAIT
 
 
 class Transactions:

@@ -13,9 +13,8 @@ from pyk.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from tests.clients.groups.coordinator import LOAD_SECONDS, LOADING
+from tests.clients.groups.coordinator import LOAD_SECONDS, when_loaded
 from tests.clients.groups.programs.member import Partition
-from tests.clients.raw import RawClient
 from tests.clients.stored import stored_batches
 
 
@@ -29,13 +28,7 @@ class Described(NamedTuple):
 def described(address: str, transactional_id: str) -> Described:
     """What the coordinator says of a transaction, when it has loaded it."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    deadline = time.monotonic() + LOAD_SECONDS
-    with RawClient(address) as raw:
-        while True:
-            (found,) = raw.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, request).transaction_states
-            if found.error_code not in LOADING or time.monotonic() > deadline:
-                break
-    assert found.error_code == 0, found
+    found = when_loaded(address, ApiKey.DESCRIBE_TRANSACTIONS, 0, request, "transaction_states")
     partitions = (
         Partition(each.topic, number) for each in found.topics for number in each.partitions
     )
@@ -49,13 +42,7 @@ def pending_or_committed(address: str, group: str, partition: Partition) -> int 
     topics = [OffsetFetchRequestTopics(name=partition.topic, partition_indexes=[partition.number])]
     asked = OffsetFetchRequestGroup(group_id=group, topics=topics)
     request = OffsetFetchRequest(groups=[asked], require_stable=True)
-    deadline = time.monotonic() + LOAD_SECONDS
-    with RawClient(address) as raw:
-        while True:
-            (answer,) = raw.ask(ApiKey.OFFSET_FETCH, 8, request).groups
-            if answer.error_code not in LOADING or time.monotonic() > deadline:
-                break
-    assert answer.error_code == 0, answer
+    answer = when_loaded(address, ApiKey.OFFSET_FETCH, 8, request, "groups")
     ((found,),) = [topic.partitions for topic in answer.topics]
     if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-import pytest
+from tests.clients.kinds import ClientKind
 
 Ability: TypeAlias = Literal[
     "be fenced by the generation of its group",
@@ -18,22 +18,12 @@ ALL: frozenset[Ability] = frozenset(get_args(Ability))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    name: str
-    program: Callable[[], tuple[str, ...]] = field(repr=False)
-    """The command that starts it. To find it may take long: it may have to be built."""
+class Kind(ClientKind[Ability]):
     version: Literal[1, 2]
     """Of transactions: the newest that it knows."""
     fenced: frozenset[str] = field(repr=False)
     """What it says when it is told that another has its place."""
     abilities: frozenset[Ability] = field(default=ALL, repr=False)
-
-    def can(self, ability: Ability) -> bool:
-        return ability in self.abilities
-
-    def needs_to(self, ability: Ability) -> None:
-        if not self.can(ability):
-            pytest.skip(f"{self.name} has no way to {ability}")
 
 
 def python(module: str) -> Callable[[], tuple[str, ...]]:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.groups.processes import Processes
-from tests.clients.transactions.brokers import MortalBroker
+from tests.clients.mortal import MortalBroker
 from tests.clients.transactions.coordinator import committed_offset
-from tests.clients.transactions.kinds import Kind
 from tests.clients.transactions.play import Play
 
 
 @pytest.fixture
-def play(mortal: MortalBroker, kind: Kind, processes: Processes) -> Iterator[Play]:
-    play = Play(mortal.address, kind, processes)
-    yield play
-    play.end()
+def address(mortal: MortalBroker) -> str:
+    return mortal.address
 
 
 def test_a_transaction_goes_on_after_a_kill(play: Play, mortal: MortalBroker) -> None:
