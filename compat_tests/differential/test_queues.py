@@ -20,6 +20,8 @@ from pyk.wire.apis import ApiKey
 
 ACCEPT, RELEASE, REJECT, RENEW, GAP = [1], [2], [3], [4], [0]
 VERSIONS = versions(FETCH)
+KNOWN_MS = 1000
+"""In which a broker knows the state of partitions that are new to it, also where it is slow."""
 LOST_SESSION = {
     "a session with a topic that is not there": Listed(
         "a topic that is not there",
@@ -135,7 +137,7 @@ def test_sessions_are_kept_and_refused(compare: Comparison, version: int) -> Non
         ann.acknowledge("the first epoch", epoch=0)
         ann.fetch("an epoch that was", epoch=0 + 7, waits=False)
         ann.acknowledge("an epoch that will be", epoch=9)
-        ann.fetch("more partitions", {other: {0: [], 1: []}}, waits=False)
+        ann.fetch("more partitions", {other: {0: [], 1: []}}, waits=False, max_wait_ms=KNOWN_MS)
         write(compare, other, 3)
         ann.fetch("records of a partition that came later")
         ann.fetch("fewer partitions", forgotten={other: [0]}, waits=False)
