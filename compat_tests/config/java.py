@@ -10,7 +10,7 @@ from pathlib import Path
 from compat_tests.kafka import jars
 
 SOURCE = Path(__file__).with_name("ConfigOracle.java")
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 
 
 def asked_java(what: str, texts: Iterable[str] = ()) -> list[str]:

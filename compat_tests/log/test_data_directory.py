@@ -38,7 +38,7 @@ COMPACTED = {
     "segment.bytes": str(1024**2),
 }
 BEGAN = 1_700_000_000_000
-WAIT = 60.0
+WAIT = 90.0
 
 
 @dataclass

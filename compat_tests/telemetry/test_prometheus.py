@@ -21,7 +21,7 @@ from tests.clients.brokers import RunningBroker, running
 from tests.clients.ports import free_ports
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "prometheus"
-WAIT = 60.0
+WAIT = 90.0
 SCRAPE_INTERVAL = "1s"
 
 

@@ -15,7 +15,7 @@ from tests.adversary.producer import V2, Asker, Producer
 from tests.adversary.proxy import Adversary, Caught
 from tests.clients.raw import RawClient
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 90.0
 
 
 class Attacked:

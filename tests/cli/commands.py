@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from pyk.cli import main
 
 COMMAND = [sys.executable, "-m", "pyk"]
-TIMEOUT = 60
+TIMEOUT = 120
 
 
 @dataclass(frozen=True)

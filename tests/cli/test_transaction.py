@@ -41,7 +41,7 @@ from tests.clients.brokers import running
 from tests.clients.hanging import UNVERIFIED, hang, initialised
 from tests.clients.raw import RawClient
 
-WAIT = 30.0
+WAIT = 90.0
 PLANNED = "pyk: nothing has been changed; add --execute to do it\n"
 
 

@@ -19,7 +19,7 @@ from tests.clients.raw import RawClient
 
 UNVERIFIED: Final = {"transaction.partition.verification.enable": "false"}
 AN_HOUR_MS: Final = 3_600_000
-WAIT: Final = 30.0
+WAIT: Final = 90.0
 _TRANSACTIONS = 1
 _NOT_LED_YET = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _COMING = (

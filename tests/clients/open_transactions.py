@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from pyk.client.cluster import Cluster
 from pyk.client.transactions import Transaction, describe_transactions
 
-WAIT = 60.0
+WAIT = 90.0
 TIMEOUT_MS = 600_000
 
 

@@ -11,7 +11,7 @@ from pyk.wire.request import decode_response, encode_request
 if TYPE_CHECKING:
     from types import TracebackType
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 CLIENT_ID = "raw"
 

@@ -24,7 +24,7 @@ from pyk.wire.messages.share_group_heartbeat import (
 )
 from tests.clients.raw import RawClient
 
-WAIT = 30.0
+WAIT = 90.0
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 Acquired = tuple[int, int, int]
 """A partition, the first offset and the last."""

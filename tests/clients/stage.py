@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound=ClientKind[Any])
 
-WAIT = 60.0
+WAIT = 90.0
 """Seconds after which what is waited for will not come any more."""
 PATIENCE = 10.0
 POLL_SECONDS = 0.1

@@ -18,7 +18,7 @@ from pyk.wire.prefixed import ControlType, decode_control_type
 from pyk.wire.records import read_records
 from tests.clients.raw import RawClient
 
-KNOWN_SECONDS = 30.0
+KNOWN_SECONDS = 90.0
 
 
 def create_topic(address: str, topic: str, partitions: int = 1, **configs: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENDS = 3
 SECONDS_BETWEEN = 0.7
-WAIT = 60.0
+WAIT = 90.0
 IN_FLIGHT_MAX = 2_000
 PATIENT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "log_level": 0}
 TOPIC = "numbers"

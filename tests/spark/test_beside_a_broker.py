@@ -14,7 +14,7 @@ from pyk.spark.plan import plan
 from pyk.testing import serve_in_thread
 from tests.spark.stored import read_one
 
-WAIT = 60.0
+WAIT = 90.0
 BROKER = {
     "log.cleaner.backoff.ms": "20",
     "log.segment.delete.delay.ms": "0",

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, NamedTuple, NoReturn, TypeAlias
 
 import pytest
 
-WAIT = 30.0
+WAIT = 90.0
 """Seconds after which an answer will not come any more."""
 REQUEST_BYTES_MAX = 8 * 1024**2
 """What clients are told to let through, so that it is the broker who refuses."""

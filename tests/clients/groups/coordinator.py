@@ -24,7 +24,7 @@ from tests.clients.groups.programs.member import Partition
 from tests.clients.raw import RawClient
 
 LOADING = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR}
-LOAD_SECONDS = 30.0
+LOAD_SECONDS = 90.0
 RESOURCE_GROUP = 32
 SET = 0
 

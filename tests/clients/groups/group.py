@@ -29,7 +29,7 @@ from tests.clients.stored import create_partitions, create_topic, wait_until_kno
 if TYPE_CHECKING:
     from types import TracebackType
 
-WAIT = 40.0
+WAIT = 90.0
 """Seconds after which what is waited for will not come any more."""
 PATIENCE = 15.0
 """Seconds after which the broker is asked what became of a member that does not say it has left."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import IO, Any
 
-STOP_SECONDS = 20.0
+STOP_SECONDS = 60.0
 READ_BYTES = 1 << 16
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from tests.clients.groups.programs.member import Partition
 
-WAIT = 30.0
+WAIT = 90.0
 PREFIX = "__dlq.errors."
 
 

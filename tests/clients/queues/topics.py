@@ -18,7 +18,7 @@ from pyk.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients.groups.programs.member import Partition
 from tests.clients.raw import RawClient
 
-WAIT = 60.0
+WAIT = 90.0
 LINGER_MS = 10_000
 """Longer than it takes to fill a batch."""
 

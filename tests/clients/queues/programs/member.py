@@ -28,7 +28,7 @@ from tests.clients.groups.programs.member import Partition, next_command
 POLL_SECONDS = 0.1
 FETCH_WAIT_MS = 50
 METADATA_AGE_MS = 500
-WAIT = 30.0
+WAIT = 90.0
 """Seconds that a client is given for one thing, where it takes a limit."""
 
 Command = dict[str, Any]

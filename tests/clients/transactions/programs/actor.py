@@ -29,7 +29,7 @@ FETCH_WAIT_MS = 50
 METADATA_AGE_MS = 500
 RECORDS_MAX = 20
 """Of one transaction of a copier."""
-WAIT = 30.0
+WAIT = 90.0
 """Seconds that a client is given for one thing, where it takes a limit."""
 
 Command = dict[str, Any]
