@@ -78,6 +78,8 @@ class Seen(NamedTuple):
     offset: int
     piece: Piece
     aborted: Sequence[AbortedTransaction]
+    limits: Limits
+    """By which it may be acquired."""
 
 
 class Handed(NamedTuple):
@@ -199,14 +201,13 @@ class Share:
         if offset >= self.partition.visible_end(terms.isolation):
             return None
         piece, aborted, _ = self.partition.fetch(offset, bytes_max, terms.isolation)
-        return None if piece is None else Seen(offset, piece, aborted or ())
+        return None if piece is None else Seen(offset, piece, aborted or (), terms.limits)
 
     def hand_out(self, seen: Seen, wish: Wish) -> tuple[Handed, Awaitable[None] | None]:
         """Acquire of what was seen, in the same breath. It may be sent when the awaitable is over,
         if there is one, unless that raises KafkaError. Raise KafkaError."""
         machine = self.machine
         assert machine is not None
-        limits = self._surroundings.terms_of(self.key.group_id).limits
         records = seen.piece.records
         end = machine.reach(seen.offset, wish.records_max)
         batches = find_batches(records, end, seen.aborted)
@@ -218,7 +219,7 @@ class Share:
             batch_size=wish.batch_size,
             is_strict=wish.is_strict,
             aborted=batches.unwanted,
-            limits=limits,
+            limits=seen.limits,
             now=trio.current_time(),
         )
         if acquired:
@@ -276,8 +277,9 @@ class Share:
         if change.is_empty:
             self._settle(change, is_persisted=True)
             return None
-        topic = self._surroundings.terms_of(self.key.group_id).dead_letter_topic
-        letters_to = topic if change.dead else None
+        letters_to = None
+        if change.dead:
+            letters_to = self._surroundings.terms_of(self.key.group_id).dead_letter_topic
         if letters_to is not None or self._is_held_up:
             return self._queue(change, letters_to)
         try:
