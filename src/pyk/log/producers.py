@@ -15,12 +15,11 @@ import struct
 from bisect import insort
 from collections import deque
 from collections.abc import Iterator
-from enum import Enum, auto
 from typing import Final
 
 from msgspec import Struct, field
 
-from pyk.declared import NamedTuple
+from pyk.declared import Enum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.guards import NO_EPOCH, NO_SEQUENCE, UNGUARDED, Guard
 from pyk.log.transactions import AbortedTransaction
@@ -57,10 +56,10 @@ class DamagedSnapshot(Exception):
 class Origin(Enum):
     """Who appends, which says how much there is to check."""
 
-    CLIENT = auto()
-    COORDINATOR = auto()
+    CLIENT = "client"
+    COORDINATOR = "coordinator"
     """Offsets and markers: they have no sequences."""
-    REPLICATION = auto()
+    REPLICATION = "replication"
     """The leader has checked it. What is in its log is not for a follower to refuse."""
 
 

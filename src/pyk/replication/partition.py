@@ -8,13 +8,12 @@ more to show. Everything but waiting is a plain function: nothing happens in bet
 
 from __future__ import annotations
 
-from enum import IntEnum
 from functools import lru_cache
 
 import trio
 
 from pyk.config.topic import TopicConfig
-from pyk.declared import NamedTuple
+from pyk.declared import IntEnum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.epochs import EpochEnd

@@ -7,9 +7,9 @@ inside ordinary logs: the key says which kind, the value what the kind needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any, TypeVar
 
+from pyk.declared import IntEnum
 from pyk.errors import ProtocolError
 from pyk.types import Buffer, FileSlice
 from pyk.wire.codec import decode, encode
