@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.index import TimedOffset
 from pyk.log.log import Log
+from pyk.log.markers import read_marker
 from pyk.log.producers import Origin
-from pyk.log.replay import read_marker
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
 from pyk.wire.compression import Compression
 from pyk.wire.prefixed import ControlType

@@ -22,7 +22,6 @@ from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
 from pyk.log.producers import Origin, Producers
-from pyk.log.replay import read_marker
 from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Piece, Writeback
 from pyk.log.segments import Flush, Segments
@@ -419,6 +418,8 @@ class Log:
         guard: Guard | None,
     ) -> Appended | None:
         if header.is_control:
+            from pyk.log.markers import read_marker
+
             marker = read_marker(data, header)
             if marker is not None:
                 self.producers.check_marker(

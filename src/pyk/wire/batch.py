@@ -71,6 +71,13 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
+class ControlType(IntEnum):
+    """What a control record says. KRaft has more, which no log of pyk's contains."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     """The fields of a batch before its records, in the order of the wire."""
 

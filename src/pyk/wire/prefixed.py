@@ -9,22 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pyk.declared import IntEnum
 from pyk.errors import ProtocolError
 from pyk.types import Buffer, FileSlice
+from pyk.wire.batch import ControlType as ControlType
 from pyk.wire.codec import decode, encode
 from pyk.wire.message import layout
 from pyk.wire.payloads.control import ControlRecordTypeSchema, EndTxnMarker
 from pyk.wire.source import packed
 
 T = TypeVar("T")
-
-
-class ControlType(IntEnum):
-    """What a control record says. KRaft has more, which no log of pyk's contains."""
-
-    ABORT = 0
-    COMMIT = 1
 
 
 def encode_key(key: Any) -> bytes:
