@@ -109,6 +109,16 @@ def test_a_named_tuple_takes_what_it_has_names_for(of: Any, given: tuple[Any, ..
         of("t", unknown=1)
 
 
+def test_the_first_and_the_later_instances_are_alike() -> None:
+    class Fresh(declared.NamedTuple):
+        number: int
+        text: str = "t"
+
+    made = [Fresh(number, "t") for number in range(100)]
+    assert made == [Fresh(number) for number in range(100)]
+    assert {type(each) for each in made} == {Fresh}
+
+
 @pytest.mark.parametrize("of", [Ours, Pythons])
 def test_a_named_tuple_is_matched_by_place(of: Any) -> None:
     match of("t", 1):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 else:
     from _collections import _tuplegetter
 
+    PLAIN_INSTANCES = 20
+
     class _Tuple(tuple):
         """What named tuples have in common."""
 
@@ -40,13 +42,20 @@ else:
         def __getnewargs__(self):
             return tuple(self)
 
-    def _compile_new(cls, *values, **named):
-        """Stands for `__new__` until the first instance is made."""
+    def _new_plainly(cls, *values, **named):
+        """Stands for `__new__` while few instances were made: to compile it takes as long as to
+        make a hundred of them."""
+        cls._made += 1
+        if named or len(values) != len(cls._fields) or cls._made > PLAIN_INSTANCES:
+            return _compile_new(cls)(cls, *values, **named)
+        return tuple.__new__(cls, values)
+
+    def _compile_new(cls):
         arguments = "".join(f"{field}, " for field in cls._fields)
         new = eval(f"lambda cls, {arguments}: new(cls, ({arguments}))", {"new": tuple.__new__})
         new.__defaults__ = tuple(cls._field_defaults.values())
         cls.__new__ = staticmethod(new)
-        return new(cls, *values, **named)
+        return new
 
     class _NamedTupleMeta(type):
         def __new__(meta, name, bases, body):
@@ -56,9 +65,8 @@ else:
             body |= {field: _tuplegetter(place, None) for place, field in enumerate(fields)}
             body |= {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
             # What is behind it is Generic, where there is anything.
-            return type(
-                name, (_Tuple, *bases[1:]), {"__slots__": (), "__new__": _compile_new, **body}
-            )
+            new = {"__slots__": (), "__new__": _new_plainly, "_made": 0}
+            return type(name, (_Tuple, *bases[1:]), {**new, **body})
 
     NamedTuple = type.__new__(_NamedTupleMeta, "NamedTuple", (), {})
 
