@@ -58,6 +58,26 @@ class PythonsColour(enum.IntEnum):
     GREEN = -2
 
 
+class Size(declared.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class PythonsSize(enum.Enum):
+    SMALL = "s"
+    LARGE = "l"
+
+
+class Policy(declared.StrEnum):
+    DELETE = "delete"
+    COMPACT = "compact"
+
+
+class PythonsPolicy(enum.StrEnum):
+    DELETE = "delete"
+    COMPACT = "compact"
+
+
 @pytest.mark.parametrize("of", [Ours, Pythons])
 def test_a_named_tuple_is_a_tuple_with_names(of: Any) -> None:
     it = of("t", partition=3)
@@ -87,6 +107,16 @@ def test_a_named_tuple_takes_what_it_has_names_for(of: Any, given: tuple[Any, ..
         of(*given)
     with pytest.raises(TypeError, match="unknown"):
         of("t", unknown=1)
+
+
+def test_the_first_and_the_later_instances_are_alike() -> None:
+    class Fresh(declared.NamedTuple):
+        number: int
+        text: str = "t"
+
+    made = [Fresh(number, "t") for number in range(100)]
+    assert made == [Fresh(number) for number in range(100)]
+    assert {type(each) for each in made} == {Fresh}
 
 
 @pytest.mark.parametrize("of", [Ours, Pythons])
@@ -124,7 +154,33 @@ def test_a_member_is_a_number_with_a_name(of: Any) -> None:
     assert copy.deepcopy(of.RED) is of.RED
 
 
-@pytest.mark.parametrize("of", [Colour, PythonsColour])
+@pytest.mark.parametrize("of", [Size, PythonsSize])
+def test_a_member_is_itself_and_no_other(of: Any) -> None:
+    assert of.SMALL != "s"
+    assert (of.LARGE.name, of.LARGE.value) == ("LARGE", "l")
+    assert of("l") is of.LARGE
+    assert of["SMALL"] is of.SMALL
+    assert list(of) == [of.SMALL, of.LARGE]
+    assert of.SMALL in of
+    assert {of.SMALL: 1}[of("s")] == 1
+    assert str(of.SMALL) == f"{of.__name__}.SMALL"
+    assert repr(of.SMALL) == f"<{of.__name__}.SMALL: 's'>"
+    assert pickle.loads(pickle.dumps(of.SMALL)) is of.SMALL
+    assert copy.deepcopy(of.SMALL) is of.SMALL
+
+
+@pytest.mark.parametrize("of", [Policy, PythonsPolicy])
+def test_a_member_is_a_text_with_a_name(of: Any) -> None:
+    assert of.DELETE == "delete"
+    assert of("delete") is of.DELETE
+    assert sorted(of) == ["compact", "delete"]
+    assert frozenset({of.DELETE}) == {"delete"}
+    assert f"{of.DELETE} {of.DELETE!s} {of.DELETE:>7}" == "delete delete  delete"
+    assert repr(of.DELETE) == f"<{of.__name__}.DELETE: 'delete'>"
+    assert pickle.loads(pickle.dumps(of.DELETE)) is of.DELETE
+
+
+@pytest.mark.parametrize("of", [Colour, PythonsColour, Size, PythonsSize, Policy, PythonsPolicy])
 def test_what_is_no_member_is_an_error(of: Any) -> None:
     with pytest.raises(ValueError, match="7 is not a valid"):
         of(7)

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
@@ -36,7 +37,6 @@ from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
 from pyk.offload import Elsewhere, in_thread
-from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.replicas import Replicas
 from pyk.replication.upkeep import Care, Upkeep
@@ -49,6 +49,7 @@ from pyk.wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyk.replication.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +162,12 @@ def _assemble(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
+    @cache
+    def fetch_sessions() -> FetchSessions:
+        from pyk.replication.fetch_sessions import FetchSessions
+
+        return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
+
     flusher = Flusher(world.offload)
     replicas = Replicas(config.node_id, directory, flusher, config_of)
     broker = Context(
@@ -170,7 +177,7 @@ def _assemble(
         directory=directory,
         replicas=replicas,
         flusher=flusher,
-        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
+        fetch_sessions=fetch_sessions,
         producer_ids=ProducerIdBlocks(mirror),
         served=served(),
         rng=rng,

@@ -7,12 +7,11 @@ asks are families of samples made of that, and text of these: the hot path knows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
-from pyk.declared import NamedTuple
+from pyk.declared import Enum, NamedTuple
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_SHOWN: Final = 27

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NewType, Protocol, TypeAlias
 
 from pyk.declared import NamedTuple
@@ -54,6 +55,7 @@ class Versions(NamedTuple):
     highest: int
 
     @classmethod
+    @cache
     def parse(cls, text: str) -> Versions:
         """`"3"`, `"3-9"`, `"3+"` or `"none"`, as Kafka's documents write them."""
         if text == "none":

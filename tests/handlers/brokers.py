@@ -92,6 +92,7 @@ def _assembled(
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
     flusher, rng = Flusher(at_once), Random(1)
+    fetch_sessions = FetchSessions(100, rng)
     broker = Context(
         node_id=NODE_ID,
         settings=settings,
@@ -99,7 +100,7 @@ def _assembled(
         directory=directory,
         replicas=Replicas(NODE_ID, directory, flusher, config_of),
         flusher=flusher,
-        fetch_sessions=FetchSessions(100, rng),
+        fetch_sessions=lambda: fetch_sessions,
         producer_ids=ProducerIdBlocks(mirror),
         served={},
         rng=rng,

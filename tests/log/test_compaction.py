@@ -484,11 +484,11 @@ puts = st.tuples(
     st.just("put"),
     st.lists(pairs, min_size=1, max_size=4),
     st.sampled_from([-1, 1, 2, 3]),
-    st.sampled_from(Compression),
+    st.sampled_from(list(Compression)),
     st.sampled_from([0, 0, 0, 2]),
 )
 ends = st.tuples(
-    st.just("end"), st.sampled_from([1, 2]), st.sampled_from(ControlType), st.booleans()
+    st.just("end"), st.sampled_from([1, 2]), st.sampled_from(list(ControlType)), st.booleans()
 )
 rolls = st.just(("roll",))
 compactions = st.tuples(st.just("compact"), st.sampled_from([0, 1, 500, 1000, 5000]))

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.index import TimedOffset
 from pyk.log.log import Log
+from pyk.log.markers import read_marker
 from pyk.log.producers import Origin
-from pyk.log.replay import read_marker
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
 from pyk.wire.compression import Compression
 from pyk.wire.prefixed import ControlType
@@ -152,7 +152,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule(
         timestamps=st.lists(st.integers(0, 500), min_size=1, max_size=4),
-        codec=st.sampled_from(Compression),
+        codec=st.sampled_from(list(Compression)),
     )
     def append(self, timestamps: list[int], codec: Compression) -> None:
         self.put(batch(*timestamps, compression=codec))
@@ -179,7 +179,7 @@ class LogMachine(RuleBasedStateMachine):
         )
         self.sequences[producer_id] = sequence + count
 
-    @rule(producer_id=st.sampled_from((ANN, BOB)), outcome=st.sampled_from(ControlType))
+    @rule(producer_id=st.sampled_from((ANN, BOB)), outcome=st.sampled_from(list(ControlType)))
     def end_transaction(self, producer_id: int, outcome: ControlType) -> None:
         self.put(marker(producer_id, outcome, timestamp=self.now), outcome)
 

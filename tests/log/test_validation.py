@@ -401,9 +401,9 @@ def test_a_refusal_says_which_record_and_why() -> None:
 TIMES = st.integers(NOW - 2 * HOUR, NOW + HOUR) | st.just(-1)
 CONFIGS = st.builds(
     LogConfig,
-    compression_type=st.none() | st.sampled_from(Compression),
-    message_timestamp_type=st.sampled_from(TimestampType),
-    cleanup_policy=st.sets(st.sampled_from(CleanupPolicy)).map(frozenset),
+    compression_type=st.none() | st.sampled_from(list(Compression)),
+    message_timestamp_type=st.sampled_from(list(TimestampType)),
+    cleanup_policy=st.sets(st.sampled_from(list(CleanupPolicy))).map(frozenset),
 )
 RECORDS = st.lists(
     st.builds(Record, st.just(0), TIMES, st.binary(max_size=9), st.none() | st.binary(max_size=99)),
@@ -412,7 +412,7 @@ RECORDS = st.lists(
 )
 
 
-@given(records=RECORDS, compression=st.sampled_from(Compression), config=CONFIGS)
+@given(records=RECORDS, compression=st.sampled_from(list(Compression)), config=CONFIGS)
 @settings(deadline=None)
 def test_whatever_is_prepared_holds_the_same_records(
     records: list[Record], compression: Compression, config: LogConfig
@@ -437,7 +437,7 @@ def test_whatever_is_prepared_holds_the_same_records(
         | st.sampled_from(("base_timestamp", "max_timestamp", "producer_id")),
         st.integers(-3, 130),
     ),
-    compression=st.sampled_from(Compression),
+    compression=st.sampled_from(list(Compression)),
     config=CONFIGS,
 )
 @settings(deadline=None, max_examples=500)

@@ -155,7 +155,7 @@ records_of_a_producer = st.lists(
 
 
 @libraries
-@given(records=records_of_a_producer, compression=st.sampled_from(Compression))
+@given(records=records_of_a_producer, compression=st.sampled_from(list(Compression)))
 @settings(deadline=None, max_examples=150)
 def test_any_records_are_the_same_in_both(
     library: Library, records: list[Record], compression: Compression

@@ -39,8 +39,8 @@ def numbered(count: int) -> list[Record]:
 
 @given(
     records=records_of_a_batch,
-    codec=st.sampled_from(Compression),
-    timestamp_type=st.sampled_from(TimestampType),
+    codec=st.sampled_from(list(Compression)),
+    timestamp_type=st.sampled_from(list(TimestampType)),
     horizon=st.none() | st.just(NOW + 50),
     data=st.data(),
 )

@@ -432,7 +432,7 @@ def batches_of_records(draw: st.DrawFn) -> tuple[int, list[Record]]:
 
 @given(
     batch=batches_of_records(),
-    compression=st.sampled_from(Compression),
+    compression=st.sampled_from(list(Compression)),
     producer=st.tuples(
         st.integers(-1, INT64_MAX), st.integers(-1, 2**15 - 1), st.integers(-1, 2**31 - 1)
     ),

@@ -9,14 +9,26 @@ The field is Kafka's name with the dots as underscores.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
-from typing import ClassVar, Final, NoReturn, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pyk.config.rules import Rule
 from pyk.config.values import Value, ValueType, invalid, parse
+from pyk.declared import Enum
+
+if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """What a key may have beside a default and its documentation, as in `Key`."""
+
+        rule: Rule
+        update: Update
+        honoured: bool
+        is_internal: bool
+        broker: tuple[str, ...]
 
 
 class Update(Enum):
@@ -61,14 +73,6 @@ class Key(Struct, frozen=True, kw_only=True):
         if self.rule is not None and (reason := self.rule(value)):
             raise invalid(self.name, text, reason)
         return value
-
-
-class Options(TypedDict, total=False):
-    rule: Rule
-    update: Update
-    honoured: bool
-    is_internal: bool
-    broker: tuple[str, ...]
 
 
 _Int = TypeVar("_Int", int, None)

@@ -9,14 +9,16 @@ to, typed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig, spellings
-from pyk.config.group import GROUP_KEYS, GroupConfig
 from pyk.config.keys import Key
 from pyk.config.listeners import parse_listener, parse_protocol_map
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.config.values import Value, invalid
+
+if TYPE_CHECKING:
+    from pyk.config.group import GroupConfig
 
 MILLISECONDS: Final = {"hours": 3_600_000, "minutes": 60_000}
 FOR_EVER: Final = -1
@@ -68,6 +70,9 @@ class BrokerSettings:
 
     def group_config(self, overrides: Mapping[str, str] = {}) -> GroupConfig:
         """A group's configuration, over the broker's defaults. Raises `KafkaError`."""
+        # Here, since many a broker has no groups.
+        from pyk.config.group import GROUP_KEYS, GroupConfig
+
         values = _inherited(GROUP_KEYS, self.config) | _parsed(GROUP_KEYS, overrides)
         return GroupConfig(**values)
 

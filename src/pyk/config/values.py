@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
-from enum import IntEnum
 from typing import Final, TypeAlias
 
+from pyk.declared import IntEnum
 from pyk.errors import ErrorCode, KafkaError
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None
@@ -37,13 +37,13 @@ LONG_MAX: Final = 2**63 - 1
 
 _BITS: Final = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 _BLANKS: Final = "".join(map(chr, range(ord(" ") + 1)))
+_SPACES: Final = " \t\n\r\f\v"
+"""What Java's patterns take for one."""
 # Patterns as text, which `re` compiles when it first needs them: most values need none.
-_INTEGER: Final = r"[+-]?\d+"
 _DECIMAL: Final = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
 _HEXADECIMAL: Final = (
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 )
-_COMMA: Final = r"(?a)\s*,\s*"
 
 
 def invalid(name: str, value: object, reason: str) -> KafkaError:
@@ -92,8 +92,9 @@ def format_value(value: Value) -> str | None:
 
 def _integer(name: str, value_type: ValueType, text: str) -> int:
     limit = 1 << (_BITS[value_type] - 1)
+    digits = text[1:] if text.startswith(("+", "-")) else text
     # Longer numbers are refused unread: reading them takes time that grows with their square.
-    if len(text) <= 1000 and re.fullmatch(_INTEGER, text) and -limit <= int(text) < limit:
+    if len(text) <= 1000 and digits.isdecimal() and -limit <= int(text) < limit:
         return int(text)
     raise invalid(name, text, f"it is not a number of type {value_type.name}")
 
@@ -109,7 +110,7 @@ def _double(name: str, text: str) -> float:
 def _items(name: str, text: str) -> tuple[str, ...]:
     if not text:
         return ()
-    items = re.split(_COMMA, text)
+    items = [item.strip(_SPACES) for item in text.split(",")]
     if "" in items:
         raise invalid(name, text, "an item of the list is empty")
     return tuple(dict.fromkeys(items))

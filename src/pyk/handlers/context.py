@@ -15,7 +15,6 @@ from pyk.log.directory import DataDirectory
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
-from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyk.coordinator.share_coordinator import ShareCoordinator
     from pyk.coordinator.share_lifecycle import ShareLifecycle
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
+    from pyk.replication.fetch_sessions import FetchSessions
     from pyk.sharing.shares import Shares
     from pyk.wire.messages.api_versions import ApiVersionsResponse
 
@@ -43,7 +43,8 @@ class Context(Struct, kw_only=True):
     directory: DataDirectory
     replicas: Replicas
     flusher: Flusher
-    fetch_sessions: FetchSessions
+    fetch_sessions: Callable[[], FetchSessions]
+    """They are made, and imported, for the first fetch."""
     producer_ids: ProducerIdBlocks
     served: Mapping[ApiKey, Versions]
     rng: Random

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -17,12 +17,6 @@ from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import INTERNAL_TOPICS, Context
-from pyk.handlers.transactional_writes import (
-    Joined,
-    guard_of,
-    join_transaction,
-    joins_transactions,
-)
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
@@ -39,6 +33,9 @@ from pyk.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+
+if TYPE_CHECKING:
+    from pyk.handlers.transactional_writes import Joined
 
 ACKS: Final = (0, 1, ACKS_ALL)
 ADMIN_CLIENT_ID: Final = "__admin_client"
@@ -75,7 +72,11 @@ def handle(
     if request.transactional_id is None:
         _check_transactional(request)
         return _append(request, call, broker, {})
-    joined = join_transaction(request, call, broker, _find_topic)
+    # Here, since most producers have no transactions.
+    from pyk.handlers.transactional_writes import join_transaction
+
+    is_joining = joins_transactions(call)
+    joined = join_transaction(request, call, broker, _find_topic, is_joining=is_joining)
     if isawaitable(joined):
         return InTurn(_append_later(joined, request, call, broker))
     return _append(request, call, broker, joined)
@@ -128,6 +129,11 @@ def uses_topic_ids(call: Call) -> bool:
 def knows_zstd(call: Call) -> bool:
     """KIP-110."""
     return call.version >= 7
+
+
+def joins_transactions(call: Call) -> bool:
+    """KIP-890."""
+    return call.version >= 12
 
 
 async def _wait(
@@ -226,7 +232,7 @@ def _produce(
     try:
         partition = broker.replicas.leader_of(topic, data.index)
         if joined:
-            guard = guard_of(partition, joined)
+            guard = _guard_of(partition, joined)
         start_offset = partition.log.start_offset
         produced = partition.produce(
             _records(data, call),
@@ -252,6 +258,13 @@ def _produce(
         at = len(responses)
         awaited.append(Awaited(responses, at, partition, end_offset, is_flush_due))
     responses.append(response)
+
+
+def _guard_of(partition: Partition, joined: Joined) -> Guard | None:
+    found = joined.get(partition.partition, UNGUARDED)
+    if isinstance(found, KafkaError):
+        raise found
+    return found
 
 
 def _records(data: PartitionProduceData, call: Call) -> Buffer:

@@ -15,7 +15,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
-from pyk.log.guards import UNGUARDED, Guard
+from pyk.log.guards import Guard
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.types import FileSlice, TopicPartition
@@ -35,11 +35,6 @@ _COORDINATOR_IS_AWAY: Final = frozenset(
 )
 
 
-def joins_transactions(call: Call) -> bool:
-    """KIP-890."""
-    return call.version >= 12
-
-
 def knows_of_aborting(call: Call) -> bool:
     """KIP-1050's TRANSACTION_ABORTABLE."""
     return call.version >= 11
@@ -50,12 +45,15 @@ def join_transaction(
     call: Call,
     broker: Context,
     find_topic: Callable[[TopicProduceData, Call, Context], Topic],
+    *,
+    is_joining: bool,
 ) -> Joined | Awaitable[Joined]:
-    """What allows each partition to be written to in a transaction, where that is asked for."""
+    """What allows each partition to be written to in a transaction, where that is asked for.
+    `is_joining` says whether a partition joins the transaction by being written to."""
     transactional_id = request.transactional_id
     assert transactional_id is not None
     is_verified = broker.settings.config.transaction_partition_verification_enable
-    if not joins_transactions(call) and not is_verified:
+    if not is_joining and not is_verified:
         return {}
     found = [
         (topic, each, producer)
@@ -80,7 +78,7 @@ def join_transaction(
 
     support = Support.OLD_ERRORS
     if knows_of_aborting(call):
-        support = Support.ADDING if joins_transactions(call) else Support.ABORTABLE_ERRORS
+        support = Support.ADDING if is_joining else Support.ABORTABLE_ERRORS
 
     def together(refusals: Refusals) -> Joined:
         for led, _ in leaders:
@@ -133,13 +131,6 @@ def _as_producers_hear_it(refusal: KafkaError, support: Support) -> KafkaError:
         ErrorCode.NOT_ENOUGH_REPLICAS,
         f"the partition cannot be verified to be in the transaction: {refusal.code.name}",
     )
-
-
-def guard_of(partition: Partition, joined: Joined) -> Guard | None:
-    found = joined.get(partition.partition, UNGUARDED)
-    if isinstance(found, KafkaError):
-        raise found
-    return found
 
 
 def _producer(data: PartitionProduceData) -> tuple[int, int] | None:

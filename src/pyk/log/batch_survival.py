@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from pyk.declared import NamedTuple
 from pyk.log.key_survival import Bits, KeySurvival
-from pyk.log.replay import read_marker
+from pyk.log.markers import read_marker
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import BatchHeader, check_crc
 from pyk.wire.compression import CorruptBatch

@@ -299,7 +299,9 @@ class DataDirectory:
             LOG_START_OFFSETS: read_offsets(self._disk, self.path / LOG_START_OFFSETS),
         }
         for name in self._disk.names(self.path):
-            found = re.fullmatch(_PARTITION, name) if name != KAFKAS_METADATA else None
+            # Not asked of every name: in a new directory the pattern need not be compiled.
+            may_be_partition = "-" in name and name != KAFKAS_METADATA
+            found = re.fullmatch(_PARTITION, name) if may_be_partition else None
             if name.endswith(_DELETE):
                 self._remove(self.path / name)
             elif found is not None:

@@ -22,8 +22,6 @@ from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
 from pyk.log.producers import Origin, Producers
-from pyk.log.replay import read_marker
-from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Piece, Writeback
 from pyk.log.segments import Flush, Segments
 from pyk.log.state import LogState
@@ -267,6 +265,9 @@ class Log:
     def retire(self, now_ms: int) -> int:
         """Remove the segments that retention does not ask for, and the files of those that went
         before. How many segments went: none while they are being compacted."""
+        # Here, since a log that has just begun has nothing to retire for long.
+        from pyk.log.retention import first_kept_offset
+
         kept = self._segments.start_offset
         if self._compaction is None:
             kept = first_kept_offset(self._segments, self.start_offset, self.high_watermark, now_ms)
@@ -419,6 +420,8 @@ class Log:
         guard: Guard | None,
     ) -> Appended | None:
         if header.is_control:
+            from pyk.log.markers import read_marker
+
             marker = read_marker(data, header)
             if marker is not None:
                 self.producers.check_marker(

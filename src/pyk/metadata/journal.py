@@ -126,12 +126,13 @@ class Journal:
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         lock = disk.lock(directory / LOCK_NAME)
-        if not disk.exists(path):
+        is_new = not disk.exists(path)
+        if is_new:
             disk.replace(path, _snapshot(State()))
         # Its name may be new, and not durable, if the last one was killed.
         disk.sync_directory(directory)
         data = disk.read(path)
-        state, start = _read_snapshot(data)
+        state, start = (State(), len(data)) if is_new else _read_snapshot(data)
         records, end = _read_records(data, start)
         journal = cls(disk, path, lock, appended_bytes_min)
         journal._lines = len(records)

@@ -2,9 +2,10 @@
 
 A reader ignores fields that it does not know, and a field that is not there has its default. So a
 field may be added if it has one, and is never given another meaning.
-"""
 
-from __future__ import annotations
+Annotations are not text in this module: msgspec would compile each one when it first reads a record
+of its kind.
+"""
 
 import base64
 from collections.abc import Callable

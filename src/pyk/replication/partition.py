@@ -8,13 +8,12 @@ more to show. Everything but waiting is a plain function: nothing happens in bet
 
 from __future__ import annotations
 
-from enum import IntEnum
 from functools import lru_cache
 
 import trio
 
 from pyk.config.topic import TopicConfig
-from pyk.declared import NamedTuple
+from pyk.declared import IntEnum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.epochs import EpochEnd
@@ -30,8 +29,7 @@ from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
 from pyk.types import Buffer, TopicPartition, Uuid
-from pyk.wire.prefixed import ControlType, encode_end_marker
-from pyk.wire.records import Record, build_batch
+from pyk.wire.batch import ControlType
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -266,7 +264,10 @@ class Partition:
 
 @lru_cache(maxsize=1)
 def _batch_of(marker: Marker, now_ms: int) -> bytes:
-    # One end is told to many partitions in a row.
+    # One end is told to many partitions in a row. And many a broker has none to tell.
+    from pyk.wire.prefixed import encode_end_marker
+    from pyk.wire.records import Record, build_batch
+
     key, value = encode_end_marker(marker.outcome, marker.coordinator_epoch)
     return build_batch(
         [Record(0, now_ms, key, value)],

@@ -103,7 +103,7 @@ def cluster_families(context: Context) -> Iterator[Family]:
     yield gauge("pyk_logs_failed", "Logs that are damaged and not served.", failed)
     open_logs = one(len(context.directory.logs))
     yield gauge("pyk_logs_open", "Logs that are not dormant.", open_logs)
-    sessions = one(len(context.fetch_sessions))
+    sessions = one(len(context.fetch_sessions()))
     yield gauge("pyk_fetch_sessions", "Fetch sessions of consumers.", sessions)
     revision = one(context.image.revision)
     yield gauge("pyk_metadata_revision", "The revision of the metadata.", revision)

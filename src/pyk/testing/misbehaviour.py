@@ -6,7 +6,7 @@ what happens happens in the order of the requests, and only the answer is late.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, cast
@@ -20,14 +20,10 @@ from pyk.handlers.context import Context
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
+from pyk.testing.outcome import Behaviour, Handle, Later, Outcome
 from pyk.wire.apis import ApiKey
 from pyk.wire.message import layout
 
-Outcome: TypeAlias = Any
-"""A response, an awaitable of one, or None for no answer."""
-
-Handle: TypeAlias = Callable[[Any, Call, Context], Outcome]
-Behaviour: TypeAlias = Callable[[Handle, Any, Call, Context], Outcome]
 Refuses: TypeAlias = Callable[[str, int | None], bool]
 """Whether a partition of a topic is refused, or the topic if no partition is named."""
 
@@ -199,25 +195,3 @@ def _handled(handle: Handle, request: Any, call: Call, broker: Context) -> Outco
         return handle(request, call, broker)
     except KafkaError as refusal:
         return refusal
-
-
-class Later(Coroutine[Any, Any, Any]):
-    """What waits for a handler that waits. Whoever abandons it abandons both."""
-
-    def __init__(self, outer: Coroutine[Any, Any, Any], inner: object) -> None:
-        self._outer = outer
-        self._inner = inner
-
-    def __await__(self) -> Any:
-        return self._outer.__await__()
-
-    def send(self, value: Any) -> Any:
-        return self._outer.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        return self._outer.throw(*error)
-
-    def close(self) -> None:
-        self._outer.close()
-        if isinstance(self._inner, Coroutine):
-            self._inner.close()

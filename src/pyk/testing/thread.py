@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyk.broker import Broker, World
 from pyk.handlers.context import Context
 from pyk.offload import at_once
-from pyk.testing import inside
 from pyk.testing.clock import BrokerClock
 from pyk.testing.disk import ScratchDisk
 from pyk.testing.fault import PATIENCE, BrokerFailed, Provoked
 from pyk.testing.faults import Faults
 from pyk.testing.options import Topics, settings_for
-from pyk.testing.record import Record, Value
 from pyk.testing.requests import Requests
 from pyk.testing.restartable import RestartableBroker, begun
 from pyk.testing.run import Run, is_provoked
+
+if TYPE_CHECKING:
+    from pyk.testing.record import Record, Value
 
 T = TypeVar("T")
 
@@ -117,9 +118,11 @@ class ThreadBroker(RestartableBroker):
         self.start()
         self.requests.clear()
 
-    # What is in it
+    # What is in it. How to get at that is imported by whoever wants it: clients do without.
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] = {}) -> str:
+        from pyk.testing import inside
+
         self._call(partial(inside.create_topic, self._context, name, partitions, configs))
         return name
 
@@ -128,6 +131,8 @@ class ThreadBroker(RestartableBroker):
     ) -> list[Record]:
         """Write values or whole records, to partition 0 unless told otherwise. A topic that is not
         there is made. What was written, with its offsets. Raise KafkaError."""
+        from pyk.testing import inside
+
         return self._call(partial(inside.produce, self._context, topic, values, partition))
 
     def records(
@@ -141,6 +146,8 @@ class ThreadBroker(RestartableBroker):
     ) -> list[Record]:
         """What is in a topic, by partition and offset. With a count, wait until there is as much.
         Raise KafkaError, and TimeoutError."""
+        from pyk.testing import inside
+
         context = self._context
         try:
             return self._call(

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from enum import IntEnum
 from typing import Final
 
 import msgspec
 
+from pyk.declared import IntEnum
 from pyk.types import Buffer
 from pyk.wire.checksum import crc32c
 from pyk.wire.compression import Compression, CorruptBatch
@@ -69,6 +69,13 @@ class TimestampType(IntEnum):
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+
+class ControlType(IntEnum):
+    """What a control record says. KRaft has more, which no log of pyk's contains."""
+
+    ABORT = 0
+    COMMIT = 1
 
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):

@@ -111,15 +111,15 @@ class FixedSize(Generic[T]):
         return found
 
 
-boolean = FixedSize[bool](BOOLEAN)
-int8 = FixedSize[int](INT8)
-int16 = FixedSize[int](INT16)
-uint16 = FixedSize[int](UINT16)
-int32 = FixedSize[int](INT32)
-uint32 = FixedSize[int](UINT32)
-int64 = FixedSize[int](INT64)
-float64 = FixedSize[float](FLOAT64)
-uuid = FixedSize[Uuid](UUID)
+boolean: FixedSize[bool] = FixedSize(BOOLEAN)
+int8: FixedSize[int] = FixedSize(INT8)
+int16: FixedSize[int] = FixedSize(INT16)
+uint16: FixedSize[int] = FixedSize(UINT16)
+int32: FixedSize[int] = FixedSize(INT32)
+uint32: FixedSize[int] = FixedSize(UINT32)
+int64: FixedSize[int] = FixedSize(INT64)
+float64: FixedSize[float] = FixedSize(FLOAT64)
+uuid: FixedSize[Uuid] = FixedSize(UUID)
 
 
 class VariableSize(Generic[T]):
@@ -155,9 +155,9 @@ class VariableSize(Generic[T]):
         return _field(self.kind, **options)
 
 
-string = VariableSize[str](STRING)
-bytes_ = VariableSize[bytes](BYTES)
-records = VariableSize[Records](RECORDS)
+string: VariableSize[str] = VariableSize(STRING)
+bytes_: VariableSize[bytes] = VariableSize(BYTES)
+records: VariableSize[Records] = VariableSize(RECORDS)
 
 
 @overload

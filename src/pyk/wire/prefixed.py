@@ -7,24 +7,17 @@ inside ordinary logs: the key says which kind, the value what the kind needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any, TypeVar
 
 from pyk.errors import ProtocolError
 from pyk.types import Buffer, FileSlice
+from pyk.wire.batch import ControlType as ControlType
 from pyk.wire.codec import decode, encode
 from pyk.wire.message import layout
 from pyk.wire.payloads.control import ControlRecordTypeSchema, EndTxnMarker
 from pyk.wire.source import packed
 
 T = TypeVar("T")
-
-
-class ControlType(IntEnum):
-    """What a control record says. KRaft has more, which no log of pyk's contains."""
-
-    ABORT = 0
-    COMMIT = 1
 
 
 def encode_key(key: Any) -> bytes:
