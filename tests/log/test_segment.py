@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
 from pathlib import Path
 
@@ -176,6 +177,25 @@ def test_a_damaged_index_is_built_anew(
     assert offsets(again.read(149, 1)) == [149]
     append(again, batch(150, 900))
     assert reopened(again).find_timestamp(448, 100) == (900, 150)
+
+
+@pytest.mark.parametrize("entry", [(1, 7), (49, 1), (0, 0)])
+def test_an_index_that_is_in_order_and_wrong_is_built_anew(
+    segment: Segment, tmp_path: Path, entry: tuple[int, int]
+) -> None:
+    batches = [batch(offset) for offset in range(100, 150)]
+    append(segment, *batches)
+    segment.seal()
+    segment.flush()
+    offset, position = entry
+    if not offset:
+        position = sum(map(len, batches[:-1]))  # Of the last one, which is not at offset 100.
+    path = tmp_path / file_name(100, ".index")
+    path.write_bytes(struct.pack(">II", offset, position))
+    again = Segment.open(DISK, tmp_path, 100, TINY)
+    assert again.next_offset == 150
+    for wanted in (100, 120, 149):
+        assert offsets(again.read(wanted, 1)) == [wanted]
 
 
 @pytest.mark.parametrize("cut", [1, 17, 60, 61, 62, 100])

@@ -112,8 +112,8 @@ class Segment:
     ) -> Self:
         """A segment that was closed cleanly. Its indexes are trusted if they can be right.
 
-        Only the batches after the last index entry are looked at. Raise CorruptBatch if these are
-        not whole, in which case `recover` is what the caller needs.
+        Only the batches after the last index entry are looked at, unless that leads nowhere. Raise
+        CorruptBatch if they are not whole, in which case `recover` is what the caller needs.
         """
         segment = cls(disk, directory, base_offset, index_interval_bytes, must_exist=True)
         try:
@@ -121,7 +121,8 @@ class Segment:
             segment._times.load()
             segment._settle()
             segment._times.check(segment.next_offset)
-        except DamagedIndex:
+        except (DamagedIndex, CorruptBatch):
+            # Whether it is the log that is damaged shows without an index.
             segment._rebuild(segment.batches())
         return segment
 
@@ -374,13 +375,17 @@ class Segment:
             self._index(placed)
 
     def _settle(self) -> None:
-        """Take from the indexes what they know, and the rest from the batches after them."""
+        """Take from the indexes what they know, and the rest from the batches after them. Raise
+        DamagedIndex if an entry is not of the batch that it points to."""
         self.next_offset = self.base_offset
         self.newest = self._times.last or TimedOffset(NO_TIMESTAMP, self.base_offset)
         indexed = self._offsets.lookup_position(self.size)
         self._bytes_since_entry = self.size - indexed.position
         for placed in self.batches(indexed.position):
-            self._note(placed.header)
+            header = placed.header
+            if 0 < placed.position == indexed.position and header.base_offset > indexed.offset:
+                raise DamagedIndex(f"{self.path.name} has another offset at {indexed}")
+            self._note(header)
 
     def _index(self, placed: Placed) -> None:
         header = placed.header
