@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,3 +123,32 @@ def test_a_swap_that_is_under_way_counts(tmp_path: Path) -> None:
             assert offsets(read(options(tmp_path, minPartitions=splits))) == expected
         if gone is not None:
             writer.log.directory.joinpath(f"{gone:020}.log").unlink()
+
+
+def test_a_swap_that_ends_while_the_log_is_looked_at_is_no_loss(writer: Writer) -> None:
+    wanted = options(writer.root)
+    (split,) = plan(wanted)
+    last_name = segments(writer)[2]
+    with _renaming(last_name, last_name.with_suffix(".log.swap")):
+        for _ in range(200):
+            assert offsets(read_one(split, wanted)) == list(range(300))
+
+
+@contextmanager
+def _renaming(one: Path, other: Path) -> Iterator[None]:
+    """Have a file called the one thing and the other in turns."""
+    is_over = threading.Event()
+
+    def rename() -> None:
+        while not is_over.wait(0.0005):
+            one.rename(other)
+            is_over.wait(0.0005)
+            other.rename(one)
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()

@@ -53,7 +53,7 @@ class StoredLog:
     def __init__(
         self, directory: Path, partition: TopicPartition, known: Known = NOTHING_KNOWN
     ) -> None:
-        """Raise FileNotFoundError."""
+        """Raise FileNotFoundError, SegmentGone."""
         self.directory = directory
         self.partition = partition
         self.known = known
@@ -64,8 +64,18 @@ class StoredLog:
         self.refresh()
 
     def refresh(self) -> None:
-        """See which segments there are now."""
-        names = _listed(self.directory)
+        """See which segments there are now. Raise FileNotFoundError if there is no log, and
+        SegmentGone."""
+        for _ in range(_ATTEMPTS):
+            names = _listed(self.directory)
+            try:
+                self._take(names)
+            except FileNotFoundError:
+                continue  # Compaction has given it its last name meanwhile.
+            return
+        raise SegmentGone(f"segments of {self.directory} go faster than they can be looked at")
+
+    def _take(self, names: set[str]) -> None:
         self._names = {base: file_name(base, LOG) for base in _numbers(names, LOG)}
         self._snapshots = sorted(_numbers(names, SNAPSHOT))
         for base in _numbers(names, SWAPPED):
