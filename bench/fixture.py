@@ -29,6 +29,8 @@ TITLE = "A broker for tests: medians of runs in turns"
 CONTESTANTS = {"pyk in process": "thread", "pyk process": "process", "Kafka": "kafka"}
 ROUNDS = 5
 FILES = 10
+AFTER_TRIO = "under 50, or 0.46 of that"
+"""The goal was set where importing trio took 109 ms."""
 
 TEST_FILE = """
 import pytest
@@ -56,7 +58,8 @@ def rows() -> Sequence[Row]:
         return {name: median(each[figure] for each in found) for name, found in runs.items()}
 
     return [
-        Row("trio imported to first record", "ms", _only_pyk(middle("after_trio")), "pyk under 50"),
+        Row("importing trio", "ms", _only_pyk(middle("trio"))),
+        Row("trio imported to first record", "ms", _only_pyk(middle("after_trio")), AFTER_TRIO),
         Row("Python's start to first record", "ms", middle("first"), "process under 300"),
         Row("another one: start to record", "ms", middle("again"), "Kafka at least 100"),
         Row("stop", "ms", middle("stop")),
