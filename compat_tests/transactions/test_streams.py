@@ -1,4 +1,9 @@
-"""Kafka Streams counts words exactly once, however often it and its broker are killed."""
+"""Kafka Streams counts words exactly once, however often it and its broker are killed: with pyk.
+
+Apache Kafka 4.3.1 is no judge of this. When it comes back from a kill it may leave a transaction
+unfinished for ever, see docs/transactions.md: of four runs with it three stopped, and in one words
+were counted twice.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,11 @@ AT_LEAST = 200
 """Words that are counted between two kills."""
 EARLIEST, LATEST = -2, -1
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.transactions]
+pytestmark = [
+    pytest.mark.timeout(600),
+    pytest.mark.transactions,
+    pytest.mark.parametrize("mortal", ["pyk"], indirect=True),
+]
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
