@@ -120,8 +120,13 @@ async def open_broker(
             nursery.start_soon(context.flusher.run)
             nursery.start_soon(upkeep.run)
             dispatcher = Dispatcher(world.endpoints, context)
+            nursery.start_soon(context.news.run)
             async with open_server(
-                listeners_of(settings), dispatcher, limits=limits_of(settings), grace=world.grace
+                listeners_of(settings),
+                dispatcher,
+                limits=limits_of(settings),
+                news=context.news,
+                grace=world.grace,
             ) as server:
                 nursery.start_soon(_follow, context, server)
                 yield Broker(context, server, dispatcher)

@@ -76,6 +76,7 @@ async def open_context(
         broker = _assembled(settings, mirror, directory, nursery)
         nursery.start_soon(_follow, broker)
         nursery.start_soon(broker.flusher.run)
+        nursery.start_soon(broker.news.run)
         yield broker
         nursery.cancel_scope.cancel()
 

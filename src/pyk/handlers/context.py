@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pyk.config.settings import BrokerSettings
 from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
+from pyk.handlers.parked import News
 from pyk.log.directory import DataDirectory
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
@@ -51,6 +52,8 @@ class Context(Struct, kw_only=True):
     now_ms: Callable[[], int]
     start_soon: Callable[[Callable[[], Awaitable[None]]], None]
     """Runs something for as long as the broker does."""
+    news: News = field(default_factory=News)
+    """What requests bring to those who wait."""
     group_shards: GroupShards | None = None
     transaction_coordinator: TransactionCoordinator | None = None
     coordinator_of_shares: ShareCoordinator | None = None

@@ -17,9 +17,10 @@ from msgspec import Struct
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.handlers.parked import Parked
 from pyk.log.epochs import UNDEFINED
 from pyk.replication.fetch_sessions import Asked, Fetch, PartitionKey
-from pyk.replication.partition import Isolation, Partition, Waiter
+from pyk.replication.partition import Isolation, Partition
 from pyk.types import Records, Uuid
 from pyk.wire.messages.fetch import (
     AbortedTransaction,
@@ -70,7 +71,15 @@ def handle(
     results = reader.read(fetch.wanted)
     if request.max_wait_ms <= 0 or reader.is_enough(results):
         return _answer(fetch, results, reader)
-    return _wait(fetch, reader, trio.current_time() + request.max_wait_ms / 1000)
+
+    def attempt(is_late: bool) -> FetchResponse | None:
+        results = reader.read(fetch.wanted)
+        if is_late or reader.is_enough(results):
+            return _answer(fetch, results, reader)
+        return None
+
+    deadline = trio.current_time() + request.max_wait_ms / 1000
+    return Parked(broker.news, attempt, reader.partitions(fetch.wanted), deadline)
 
 
 def refuse(request: FetchRequest, refusal: KafkaError) -> FetchResponse:
@@ -80,23 +89,6 @@ def refuse(request: FetchRequest, refusal: KafkaError) -> FetchResponse:
 def uses_topic_ids(call: Call) -> bool:
     """KIP-516."""
     return call.version >= 13
-
-
-async def _wait(fetch: Fetch, reader: Reader, deadline: float) -> FetchResponse:
-    waiter = Waiter()
-    watched = reader.partitions(fetch.wanted)
-    for partition in watched:
-        partition.add_waiter(waiter)
-    try:
-        results = reader.read(fetch.wanted)
-        with trio.move_on_at(deadline):
-            while not reader.is_enough(results):
-                await waiter.wait()
-                results = reader.read(fetch.wanted)
-    finally:
-        for partition in watched:
-            partition.remove_waiter(waiter)
-    return _answer(fetch, results, reader)
 
 
 def _begin(request: FetchRequest, call: Call, broker: Context) -> Fetch:

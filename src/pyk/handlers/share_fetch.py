@@ -9,7 +9,7 @@ What is there is looked at first, and handed out only when it is enough to answe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
 from typing import Final, NamedTuple, TypeAlias
 
 import trio
@@ -27,8 +27,8 @@ from pyk.handlers.acknowledgements import (
 )
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.handlers.parked import Parked
 from pyk.handlers.share_calls import check_enabled
-from pyk.replication.partition import Waiter
 from pyk.sharing.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -56,6 +56,7 @@ others have their turn."""
 
 Result: TypeAlias = Handed | KafkaError
 Results: TypeAlias = dict[SharedPartition, Result]
+Later: TypeAlias = Coroutine[None, None, ShareFetchResponse]
 
 
 class Fetch(NamedTuple):
@@ -97,9 +98,9 @@ def handle(
     if pending or is_last:
         return _fetch_later(fetch, reader, request, broker)
     results = reader.read(is_late=request.max_wait_ms <= 0)
-    if results is None or reader.waits:
-        return _fetch_later(fetch, reader, request, broker, results)
-    return _answer(results, fetch, broker)
+    if results is None:
+        return _park(fetch, reader, request, broker)
+    return _finish(results, fetch, reader, broker)
 
 
 def refuse(request: ShareFetchRequest, refusal: KafkaError) -> ShareFetchResponse:
@@ -261,41 +262,43 @@ def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
 
 
 async def _fetch_later(
-    fetch: Fetch,
-    reader: Reader,
-    request: ShareFetchRequest,
-    broker: Context,
-    results: Results | None = None,
+    fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Context
 ) -> ShareFetchResponse:
     await settle(fetch.outcomes, fetch.pending)
-    if results is None:
-        results = await _read(reader, trio.current_time() + request.max_wait_ms / 1000)
-    await reader.finish(results)
+    response: ShareFetchResponse = await _park(fetch, reader, request, broker)
     if fetch.is_last:
         await release(fetch.session, broker)
+    return response
+
+
+def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Context) -> Parked:
+    def attempt(is_late: bool) -> ShareFetchResponse | Later | None:
+        results = reader.read(is_late=is_late)
+        if results is not None:
+            return _finish(results, fetch, reader, broker)
+        if reader.goes_on:
+            parked.wake()
+        return None
+
+    deadline = trio.current_time() + request.max_wait_ms / 1000
+    watched = list(reader.shares.values())
+    parked = Parked(broker.news, attempt, watched, deadline)
+    return parked
+
+
+def _finish(
+    results: Results, fetch: Fetch, reader: Reader, broker: Context
+) -> ShareFetchResponse | Later:
+    if reader.waits:
+        return _finish_later(results, fetch, reader, broker)
     return _answer(results, fetch, broker)
 
 
-async def _read(reader: Reader, deadline: float) -> Results:
-    waiter = Waiter()
-    for share in reader.shares.values():
-        share.add_waiter(waiter)
-    try:
-        with trio.move_on_at(deadline):
-            while True:
-                results = reader.read(is_late=False)
-                if results is not None:
-                    return results
-                if reader.goes_on:
-                    await trio.lowlevel.checkpoint()
-                else:
-                    await waiter.wait()
-        results = reader.read(is_late=True)
-        assert results is not None
-        return results
-    finally:
-        for share in reader.shares.values():
-            share.remove_waiter(waiter)
+async def _finish_later(
+    results: Results, fetch: Fetch, reader: Reader, broker: Context
+) -> ShareFetchResponse:
+    await reader.finish(results)
+    return _answer(results, fetch, broker)
 
 
 def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchResponse:

@@ -2,13 +2,14 @@
 
     append -> log -> leader -> high watermark -> those who wait
 
-Whoever waits registers a `Waiter` with one or many partitions, and is woken when any of them has
-more to show. Everything but waiting is a plain function: nothing happens in between.
+Whoever waits registers with one or many partitions, and is woken when any of them has more to
+show. Everything but waiting is a plain function: nothing happens in between.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Protocol
 
 import trio
 
@@ -40,8 +41,15 @@ class Isolation(IntEnum):
     READ_COMMITTED = 1
 
 
-class Waiter:
+class Wakeable(Protocol):
     """Somebody who waits for partitions to have more to show."""
+
+    def wake(self) -> None:
+        """Do nothing yet but to see that it is done."""
+
+
+class Waiter:
+    """A task that waits."""
 
     def __init__(self) -> None:
         self._woken = trio.Event()
@@ -108,7 +116,7 @@ class Partition:
         self.readers = Readers()
         self._leader = leader
         self._flusher = flusher
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[Wakeable, None] = {}
         self._apply(Appended(log.end_offset))
 
     @property
@@ -239,11 +247,11 @@ class Partition:
             return EpochEnd(leader_epoch, self.log.end_offset)
         return self.log.epochs.end_offset_for(leader_epoch, self.log.end_offset)
 
-    def add_waiter(self, waiter: Waiter) -> None:
+    def add_waiter(self, waiter: Wakeable) -> None:
         """Have it woken whenever more is committed."""
         self._waiters[waiter] = None
 
-    def remove_waiter(self, waiter: Waiter) -> None:
+    def remove_waiter(self, waiter: Wakeable) -> None:
         self._waiters.pop(waiter, None)
 
     def wake_all(self) -> None:

@@ -7,6 +7,8 @@
 
 - Nothing is awaited that a system call or a plain function can do, but others get their turns:
   after so many requests, bytes or milliseconds.
+- Who waits for what a request has brought is answered before it is: a record is on its way to its
+  readers as soon as it is in the log.
 - Who hangs up gets no answer that is not there yet: what it waits for is cancelled.
 - A broken peer or a bug ends this connection only. What is no `Exception` ends the broker.
 """
@@ -25,6 +27,7 @@ from msgspec import Struct, field
 
 from pyk.errors import ProtocolError
 from pyk.handlers.call import Peer
+from pyk.handlers.parked import News
 from pyk.server.dispatch import Answer, Dispatch, Waiting
 from pyk.server.farewells import Farewells
 from pyk.server.hangups import HangUps
@@ -59,6 +62,7 @@ class Shared(Struct):
     limits: Limits
     memory: Memory
     hang_ups: HangUps
+    news: News
     closings: Closings = field(default_factory=Closings)
     is_draining: bool = False
     """No more requests are read. Those that were are answered."""
@@ -254,8 +258,11 @@ class Connection:
             handled = await self._gather(gathered, requests_max)
         except Exception:
             # Those before the one that fails are answered.
+            self._shared.news.tell()
             await self._send_gathered(gathered)
             raise
+        if self._shared.news:
+            self._shared.news.tell()
         await self._send_gathered(gathered)
         self.requests += handled
         return handled
@@ -264,10 +271,15 @@ class Connection:
         """Leave small answers in `gathered`, unless something behind them is sent or waits."""
         shared, peer, pipeline = self._shared, self.peer, self._pipeline
         handled, dispatch, turn_ends = 0, shared.dispatch, perf_counter() + TURN_SECONDS
+        news = shared.news
         self._is_out_of_time = False
         for frame in islice(self._arrived, requests_max):
             handled += 1
-            answer = dispatch(frame, peer)
+            news.is_attended = True
+            try:
+                answer = dispatch(frame, peer)
+            finally:
+                news.is_attended = False
             if answer is not None:
                 first = answer[0] if type(answer) is list and len(answer) == 1 else None
                 if (
@@ -277,6 +289,8 @@ class Connection:
                 ):
                     gathered.append(first)
                 else:
+                    if news:
+                        news.tell()
                     await self._send_gathered(gathered, before=answer)
                     await self._answer_in_turn(answer, len(frame))
                     if self._pipeline is not pipeline or shared.is_draining:
@@ -336,13 +350,22 @@ class Connection:
                 self._held.cancel()
             shared.memory.change(counted)
             try:
-                return await waiting.answer()
+                return await waiting.answer(self._offer)
             finally:
                 shared.memory.change(-counted)
                 self._held = None
         # A client that closed only its own half must not take the next answer for this one.
         self._has_lost_an_answer = True
         return None
+
+    def _offer(self, answer: Chunks) -> Chunks:
+        """Send what is taken at once of an answer that holds the connection, if it is its turn.
+        What is left."""
+        if self.has_hung_up or self._has_lost_an_answer:
+            return []
+        if self._pipeline is not None and not self._pipeline.is_empty:
+            return answer
+        return self.outbox.offer(answer)
 
     def _note_hang_up(self) -> None:
         if self._shared.is_draining:

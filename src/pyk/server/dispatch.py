@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn, Peer
+from pyk.handlers.parked import Parked
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
 from pyk.server.traffic import Traffic
@@ -34,6 +35,8 @@ from pyk.wire.request import api_key, encode_response, read_header, response_enc
 from pyk.wire.shapes import Chunks
 
 Answer: TypeAlias = Chunks | None
+Offer: TypeAlias = Callable[[Chunks], Chunks]
+"""Sends what a client takes at once. What is left."""
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +59,10 @@ class Waiting:
         self.holds = holds
         """Whether the connection's next requests wait too, as they do in Kafka."""
 
-    async def answer(self) -> Answer:
+    async def answer(self, offer: Offer) -> Answer:
+        """All of it, or what is left if a part went out as soon as it was there."""
+        if isinstance(self._response, Parked):
+            return await self._park(self._response, offer)
         try:
             response = await self._response
         except ProtocolError:
@@ -64,6 +70,19 @@ class Waiting:
         except Exception as failure:
             response = failure
         return self._finish(response)
+
+    async def _park(self, parked: Parked, offer: Offer) -> Answer:
+        left: Answer = None
+
+        def take(response: Any) -> None:
+            nonlocal left
+            if isinstance(response, ProtocolError):
+                raise response
+            answer = self._finish(response)
+            left = None if answer is None else offer(answer)
+
+        await parked.wait(take)
+        return left
 
     def abandon(self) -> None:
         """Nobody will await it."""

@@ -20,6 +20,7 @@ import trio
 
 from pyk.declared import NamedTuple
 from pyk.handlers.call import Peer
+from pyk.handlers.parked import News
 from pyk.server.binding import Listener, listen, prepare
 from pyk.server.connection import Connection, Shared
 from pyk.server.dispatch import Dispatch
@@ -190,10 +191,12 @@ async def open_server(
     dispatch: Dispatch,
     *,
     limits: Limits = DEFAULTS,
+    news: News | None = None,
     grace: float = 5.0,
 ) -> AsyncIterator[Server]:
-    """Serve while the block runs. OSError if it cannot listen. What is no `Exception` in a handler
-    ends the block at once, in an exception group."""
+    """Serve while the block runs. `news` is what requests bring to those who wait. OSError if it
+    cannot listen. What is no `Exception` in a handler ends the block at once, in an exception
+    group."""
     with ExitStack() as closing:
         hang_ups = closing.enter_context(HangUps())
         opened = [
@@ -201,7 +204,8 @@ async def open_server(
             for listener in listeners
             for bound in await listen(listener, limits)
         ]
-        shared = Shared(dispatch, limits, Memory(limits.buffered_bytes_max), hang_ups)
+        memory = Memory(limits.buffered_bytes_max)
+        shared = Shared(dispatch, limits, memory, hang_ups, News() if news is None else news)
         async with trio.open_nursery() as nursery:
             server = Server(opened, shared, nursery)
             nursery.start_soon(hang_ups.run)

@@ -18,6 +18,7 @@ from typing import Final
 import trio
 
 from pyk.types import Buffer, FileSlice, Records
+from pyk.wire.shapes import Chunks
 
 READ_BYTES_MAX: Final = 32 * 1024
 """Slices of a file up to here are read and go out with the buffers around them: one call less."""
@@ -65,6 +66,18 @@ class Outbox:
             raise HungUp from error
         self.bytes_sent += sent
         return sent
+
+    def offer(self, chunks: Chunks) -> Chunks:
+        """Send what is taken at once. What is left. Raise as `send` does."""
+        pending = deque(chunks)
+        try:
+            if pending:
+                self._send_some(pending)
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise HungUp from error
+        return list(pending)
 
     async def send(self, chunks: Iterable[Records]) -> None:
         """Send all of them. Raise HungUp, and FileFailed: the connection is useless after both."""

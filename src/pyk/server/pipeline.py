@@ -67,7 +67,7 @@ class Pipeline:
                 continue
             answer = self._queue[0].answer
             if isinstance(answer, Waiting):
-                answer = await answer.answer()
+                answer = await answer.answer(self._outbox.offer)
             if answer is not None:
                 await self._outbox.send(answer)
             self._drop_first()

@@ -23,7 +23,7 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
-from pyk.replication.partition import Isolation, Partition, Waiter
+from pyk.replication.partition import Isolation, Partition, Wakeable
 from pyk.sharing.delivery import (
     Acknowledgement,
     Acquired,
@@ -125,7 +125,7 @@ class Share:
         """Why it cannot be used any more."""
         self.tally = surroundings.tally_of(key)
         self._surroundings = surroundings
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[Wakeable, None] = {}
         self._unsettled = 0
         self._held_up: trio.Event | None = None
         """Set when the last of those changes is done that could not be persisted at once. Others
@@ -375,12 +375,12 @@ class Share:
 
     # Who waits
 
-    def add_waiter(self, waiter: Waiter) -> None:
+    def add_waiter(self, waiter: Wakeable) -> None:
         """Have it woken when there may be more to hand out: of the log, or of what came back."""
         self._waiters[waiter] = None
         self.partition.add_waiter(waiter)
 
-    def remove_waiter(self, waiter: Waiter) -> None:
+    def remove_waiter(self, waiter: Wakeable) -> None:
         self._waiters.pop(waiter, None)
         self.partition.remove_waiter(waiter)
 
