@@ -268,8 +268,7 @@ def _guard_of(partition: Partition, joined: Joined) -> Guard | None:
 
 
 def _records(data: PartitionProduceData, call: Call) -> Buffer:
-    is_zstd = _attributes(data) & COMPRESSION_MASK == Compression.ZSTD
-    if is_zstd and not knows_zstd(call):
+    if not knows_zstd(call) and _attributes(data) & COMPRESSION_MASK == Compression.ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{call.version} has no zstd"
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
-from pyk.log.config import LogConfig
+from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
@@ -151,7 +151,7 @@ class Log:
 
     @property
     def end_offset(self) -> int:
-        return self._segments.end_offset
+        return self._segments.active.next_offset
 
     @property
     def flushed_end(self) -> int:
@@ -247,8 +247,9 @@ class Log:
 
     def advance_high_watermark(self, offset: int) -> None:
         """Everything before `offset` is committed."""
-        self.high_watermark = min(max(offset, self.high_watermark), self.end_offset)
-        self.producers.on_high_watermark(self.high_watermark)
+        if offset > self.high_watermark:
+            self.high_watermark = min(offset, self.end_offset)
+        self._state.producers.on_high_watermark(self.high_watermark)
 
     def advance_start(self, offset: int) -> None:
         """Show no records before `offset`. To survive a crash it must be in a checkpoint."""
@@ -362,11 +363,13 @@ class Log:
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms ask for it."""
-        if self._unflushed_since is None:
+        config = self._segments.config
+        is_wanted = config.flush_messages != INT64_MAX or config.flush_ms != INT64_MAX
+        if self._unflushed_since is None or not is_wanted:
             return False
         unflushed = self.end_offset - self.flushed_end
         waited = now_ms - self._unflushed_since
-        return unflushed >= self.config.flush_messages or waited >= self.config.flush_ms
+        return unflushed >= config.flush_messages or waited >= config.flush_ms
 
     @property
     def rolled_end(self) -> int:
@@ -377,6 +380,11 @@ class Log:
     @property
     def is_writeback_due(self) -> bool:
         return self._segments.active.is_writeback_due
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Whether segments that are full are not durable yet."""
+        return self._segments.flushed_end < self._segments.bases[-1]
 
     def begin_writeback(self) -> Writeback:
         """What the disk may begin with, so that later flushes are short and no append waits for

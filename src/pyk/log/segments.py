@@ -190,6 +190,8 @@ class Segments:
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> Piece | None:
         """As a segment's read. A slice never spans two segments."""
+        if offset >= self._bases[-1]:
+            return self.active.read(offset, bytes_max, end_offset)
         for base in self.from_offset(offset):
             piece = self.at(base).read(offset, bytes_max, end_offset)
             if piece is not None:

@@ -84,18 +84,22 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
     even if they are refused.
     """
     assert origin is not Origin.REPLICATION, "a follower has what its leader has"
-    # What a coordinator writes was made in this very process.
-    is_trusted = origin is Origin.COORDINATOR
-    header = peek_header(records) if is_trusted else _read_one_batch(records)
-    if not is_trusted and header.base_offset != 0:
-        raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
-    _check_size(header, config)
-    if not is_trusted:
+    if origin is Origin.COORDINATOR:
+        # It was made in this very process.
+        header = peek_header(records)
+        _check_size(header, config)
+        is_to_be_read = False
+    else:
+        header = _read_one_batch(records)
+        if header.base_offset != 0:
+            raise _invalid(f"a producer does not know offsets, but came with {header.base_offset}")
+        _check_size(header, config)
         _check_crc(records, header)
         _check_header(header, config)
+        is_to_be_read = _must_be_read(header, config, now_ms)
     data = _writable(records, header)
-    if _has_wrong_compression(header, config) or (
-        not is_trusted and _must_be_read(header, config, now_ms)
+    if is_to_be_read or (
+        config.compression_type is not None and _has_wrong_compression(header, config)
     ):
         max_timestamp = _judge_records(data, header, config, now_ms)
         data, header = _rewrite(data, header, config, max_timestamp)
@@ -113,9 +117,13 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
 
 
 def _read_one_batch(records: Buffer) -> BatchHeader:
-    # Kafka ignores what may be the beginning of a second batch.
-    batches = iterate_batches(records, torn_tail_allowed=True)
     try:
+        if len(records) >= HEADER_BYTES:
+            header = peek_header(records)
+            if header.size == len(records):
+                return header
+        # Kafka ignores what may be the beginning of a second batch.
+        batches = iterate_batches(records, torn_tail_allowed=True)
         first = next(batches, None)
         if first is None:
             raise _invalid(f"{len(records)} bytes are no batch")

@@ -57,11 +57,12 @@ class Flusher:
         if log.is_writeback_due:
             self._growing[log] = None
             self._woken.set()
-        if log.flushed_end < log.rolled_end and log not in self._rolled:
+        if log.has_unflushed_segments and log not in self._rolled:
             self._rolled[log] = None
             self._rolled_woken.set()
-        if log.config.flush_ms != INT64_MAX and log not in self._deadlines:
-            self._deadlines[log] = trio.current_time() + log.config.flush_ms / 1000
+        flush_ms = log.config.flush_ms
+        if flush_ms != INT64_MAX and log not in self._deadlines:
+            self._deadlines[log] = trio.current_time() + flush_ms / 1000
             self._woken.set()
 
     async def run(self) -> None:

@@ -59,9 +59,11 @@ class Leader(Struct):
         return self._commit()
 
     def _commit(self) -> list[Effect]:
-        others = self.in_sync - {self.node_id}
-        ends = [self.follower_ends.get(node_id, self.high_watermark) for node_id in others]
-        committed = min([self.log_end, *ends])
+        committed = self.log_end
+        if len(self.in_sync) > 1:
+            others = self.in_sync - {self.node_id}
+            ends = [self.follower_ends.get(node_id, self.high_watermark) for node_id in others]
+            committed = min([committed, *ends])
         if committed <= self.high_watermark:
             return []
         self.high_watermark = committed
