@@ -18,6 +18,7 @@ from pyk.coordinator.share_coordinator import (
     StateBatch,
     Summary,
 )
+from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import delete_topics
 from pyk.handlers.context import Context
@@ -29,6 +30,11 @@ TOPIC, GROUP = "orders", "workers"
 BATCH = StateBatch(5, 9, 2, 1)
 
 T = TypeVar("T")
+
+
+def presumed(base: int) -> StateBatch:
+    """What counts as delivered after a crash, as nobody knows better."""
+    return StateBatch(base, base + PRESUMED - 1, 0, 1)
 
 
 @asynccontextmanager
@@ -144,8 +150,8 @@ async def test_what_was_written_is_there_after_a_kill(codec: int) -> None:
     async with opened(disk) as broker:
         assert broker.coordinator_of_shares is not None
         for number in range(3):
-            wanted = ShareState(0, 5, (BATCH,) if number else ())
-            assert await read(broker, key_of(broker, number)) == wanted
+            wanted = (BATCH, presumed(10)) if number else (presumed(5),)
+            assert await read(broker, key_of(broker, number)) == ShareState(0, 5, wanted)
 
 
 async def test_who_asks_while_a_shard_loads_waits_for_it() -> None:
@@ -156,7 +162,16 @@ async def test_who_asks_while_a_shard_loads_waits_for_it() -> None:
     async with open_context(disk=disk) as broker:
         found = broker.share_coordinator.persister.read(key_of(broker), leader_epoch=0)
         assert isawaitable(found)
-        assert await found == ShareState(0, 5, (BATCH,))
+        assert await found == ShareState(0, 5, (BATCH, presumed(10)))
+
+
+async def test_after_a_shutdown_nothing_is_presumed() -> None:
+    disk = SimulatedDisk()
+    async with opened(disk) as broker:
+        await write(broker, await begin(broker), BATCH)
+        broker.directory.close()
+    async with opened(disk) as broker:
+        assert await read(broker, key_of(broker)) == ShareState(0, 5, (BATCH,))
 
 
 async def test_after_any_kill_a_write_is_there_or_not_and_nothing_else_is_different() -> None:
@@ -172,11 +187,12 @@ async def test_after_any_kill_a_write_is_there_or_not_and_nothing_else_is_differ
     found = []
     for each in killed:
         async with opened(each) as broker:
-            state = await read(broker, key)
-            assert [batch.first_offset for batch in state.batches] == [
-                10 * number for number in range(1, len(state.batches) + 1)
+            *batches, presumed = (await read(broker, key)).batches
+            assert presumed.delivery_count == 1
+            assert [batch.first_offset for batch in batches] == [
+                10 * number for number in range(1, len(batches) + 1)
             ]
-            found.append(len(state.batches))
+            found.append(len(batches))
     assert found == sorted(found)
     assert set(found) == set(range(4))
 
@@ -203,12 +219,14 @@ async def test_the_log_is_cut_now_and_then(autojump_clock: trio.testing.MockCloc
             await write(broker, key, StateBatch(10 + number, 10 + number, 2, 1))
         assert span(broker, key) == (0, 101)
         before = await read(broker, key)
+        assert [batch.last_offset for batch in before.batches] == [109]
         await trio.sleep(301)
         start, end = span(broker, key)
         assert 96 < start < end
         disk = disk.kill9()
     async with opened(disk) as broker:
-        assert await read(broker, key) == before
+        after = await read(broker, key)
+        assert after == before._replace(batches=(*before.batches, presumed(110)))
 
 
 async def test_the_log_is_not_cut_beyond_a_partition_at_rest(

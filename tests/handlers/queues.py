@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from inspect import isawaitable
+from typing import Any
 
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import KafkaError
@@ -56,7 +57,19 @@ class Worker:
         self.epoch = 0
         self.call = call(2)
 
-    async def fetch(
+    async def fetch(self, *said: Batch, **wanted: Any) -> ShareFetchResponse:
+        """As `request` asks for."""
+        request = self.request(*said, **wanted)
+        try:
+            response = share_fetch.handle(request, self.call, self.broker)
+            if isawaitable(response):
+                response = await response
+        except KafkaError as refusal:
+            response = share_fetch.refuse(request, refusal)
+        self.epoch += self.epoch >= 0 and not response.error_code
+        return sent(response, 2)
+
+    def request(
         self,
         *said: Batch,
         max_records: int = 500,
@@ -66,7 +79,7 @@ class Worker:
         max_bytes: int = 2**20,
         is_renewal: bool = False,
         batch_size: int = 500,
-    ) -> ShareFetchResponse:
+    ) -> ShareFetchRequest:
         batches = [
             AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
             for first, last, types in said
@@ -86,15 +99,7 @@ class Worker:
             topics=[FetchTopic(topic_id=self.topic_id, partitions=[partition])],
             forgotten_topics_data=[],
         )
-        request = sent(request, 2)
-        try:
-            response = share_fetch.handle(request, self.call, self.broker)
-            if isawaitable(response):
-                response = await response
-        except KafkaError as refusal:
-            response = share_fetch.refuse(request, refusal)
-        self.epoch += self.epoch >= 0 and not response.error_code
-        return sent(response, 2)
+        return sent(request, 2)
 
     async def acknowledge(self, *said: Batch) -> ShareAcknowledgeResponse:
         batches = [

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyk.coordinator.share_state.batches import StateBatch
+from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import KafkaError
 from pyk.sharing.delivery import (
     KEEP_START_OFFSET,
@@ -56,6 +57,11 @@ class Store:
         batches = [StateBatch(o, o, *self.states[o]) for o in sorted(self.states)]
         return SharePartition(0, self.start_offset, batches)
 
+    def presume(self) -> None:
+        """The broker has crashed."""
+        end = max(self.states, default=self.start_offset - 1) + 1
+        self.states |= dict.fromkeys(range(end, end + PRESUMED), (0, 1))
+
     def complete(self) -> set[int]:
         return {o for o, (state, _) in self.states.items() if state in COMPLETE}
 
@@ -75,6 +81,8 @@ class Pending:
     acquiring: set[int] = field(default_factory=set)
     is_alone: bool = False
     is_persisted: bool = False
+    is_sent: bool = False
+    """Whether the member has the records already."""
 
 
 class History:
@@ -104,8 +112,11 @@ class History:
 
     def crash(self) -> None:
         """All that is known is what was persisted."""
+        self.store.presume()
         self.share = self.store.load()
         self._begin()
+        for offset in self._open() & self.deliveries.keys():
+            assert self.deliveries[offset] <= self.counts.get(offset, 0), "a delivery is forgotten"
         if self.log.start > self.share.start_offset:
             self.delete_before(self.log.start)
         worn = {o for o in self._open() if self.counts.get(o, 0) >= LIMITS.deliveries}
@@ -114,8 +125,16 @@ class History:
         self._check_dead(pending)
 
     def fetch(
-        self, member: str, read: Read, max_records: int, batch_size: int, *, is_strict: bool
+        self,
+        member: str,
+        read: Read,
+        max_records: int,
+        batch_size: int,
+        *,
+        is_strict: bool,
+        is_sent: bool = False,
     ) -> None:
+        """If it `is_sent` it is so before it is written, where that may be."""
         fetch_offset, batches = read
         if not batches:
             return
@@ -144,6 +163,16 @@ class History:
         fresh = {o for o in present if self.counts.get(o, 0) < LIMITS.deliveries}
         taken = [each.first_offset for each in acquired]
         assert taken[:1] == sorted(fresh)[:1], "the first that can be had is had"
+        if is_sent and self.share.is_presumed(change):
+            self._send(pending)
+
+    def _send(self, pending: Pending) -> None:
+        """Hand out what is not written yet. It is the last one that was made."""
+        assert self.unwritten == [pending]
+        assert not self.unsettled
+        pending.is_sent = True
+        for offset in pending.acquiring:
+            self._count_delivery(offset)
 
     def _check_acquired(
         self,
@@ -254,8 +283,10 @@ class History:
             return
         pending = self.unsettled.pop(at % len(self.unsettled))
         old_open, old_start = self._open(), self.start
-        is_persisted = pending.is_persisted
+        is_persisted = pending.is_persisted or pending.is_sent
         is_woken = self.share.settle(pending.change, is_persisted=is_persisted)
+        if not pending.is_persisted and pending.is_sent:
+            self.share.doubt()
         for part in pending.parts:
             for offset in range(max(part.base, self.start), part.end):
                 del self.busy[offset]
@@ -277,10 +308,14 @@ class History:
             assert offset not in self.held, "it is somebody else's"
             assert offset not in self.accepted, "it was done with"
             self.held[offset] = Held(pending.member, pending.now + LIMITS.lock_duration)
-            self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
-            assert self.deliveries[offset] <= LIMITS.deliveries
+            if not pending.is_sent:
+                self._count_delivery(offset)
         else:
             del self.held[offset]
+
+    def _count_delivery(self, offset: int) -> None:
+        self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
+        assert self.deliveries[offset] <= LIMITS.deliveries
 
     def _take(self, change: Change, *, member: str = "") -> Pending:
         is_alone = not self.unwritten and not self.unsettled
@@ -341,7 +376,7 @@ class History:
             for offset in sorted(self.held):
                 self.acknowledge("last", [Acknowledgement(offset, offset, [Acknowledge.ACCEPT])])
             self.calm()
-        assert self.share.start_offset == self.share.end_offset >= self.log.end
+        assert self.share.start_offset >= self.log.end
 
     def calm(self) -> None:
         while self.unwritten or self.unsettled:

@@ -58,6 +58,21 @@ class AnyHistory(RuleBasedStateMachine):
         read = self.history.log.read(self.history.share.next_fetch_offset(), 4)
         self.history.fetch(member, read, max_records, batch_size, is_strict=is_strict)
 
+    @rule(member=MEMBERS, max_records=st.integers(1, 24), reaches=st.booleans())
+    def fetch_and_send_first(self, member: str, max_records: int, reaches: bool) -> None:
+        """What may be sent before it is written is, and then the write may fail."""
+        read = self.history.log.read(self.history.share.next_fetch_offset(), 8)
+        self.history.fetch(member, read, max_records, 500, is_strict=True, is_sent=True)
+        if any(pending.is_sent for pending in self.history.unwritten):
+            self.history.write(reaches=reaches, is_heard=reaches)
+            self.history.settle(0)
+
+    @rule(member=MEMBERS, max_records=st.integers(1, 24))
+    def send_and_crash(self, member: str, max_records: int) -> None:
+        read = self.history.log.read(self.history.share.next_fetch_offset(), 8)
+        self.history.fetch(member, read, max_records, 500, is_strict=True, is_sent=True)
+        self.crash()
+
     @rule(
         member=MEMBERS, skip=st.integers(0, 20), sizes=st.lists(SIZES, max_size=2), data=st.data()
     )

@@ -79,7 +79,7 @@ def _answer(outcomes: Outcomes, key: SessionKey, broker: Context) -> ShareAcknow
             )
         )
     return ShareAcknowledgeResponse(
-        acquisition_lock_timeout_ms=broker.shares.lock_timeout_ms(key.group_id),
+        acquisition_lock_timeout_ms=broker.shares.terms_of(key.group_id).lock_timeout_ms,
         responses=[
             ShareAcknowledgeTopicResponse(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in topics.items()

@@ -9,7 +9,7 @@ What is there is looked at first, and handed out only when it is enough to answe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, NamedTuple, TypeAlias
 
 import trio
@@ -54,6 +54,8 @@ ROUNDS: Final = 8
 """How often to look further where all that was there is for nobody, such as aborted records, before
 others have their turn."""
 
+NO_LEADER: Final = LeaderIdAndEpoch(leader_id=0, leader_epoch=0)
+
 Result: TypeAlias = Handed | KafkaError
 Results: TypeAlias = dict[SharedPartition, Result]
 Later: TypeAlias = Coroutine[None, None, ShareFetchResponse]
@@ -97,7 +99,7 @@ def handle(
     reader = Reader(request, fetch, broker)
     if pending or is_last:
         return _fetch_later(fetch, reader, request, broker)
-    results = reader.read(is_late=request.max_wait_ms <= 0)
+    results = reader.read(is_late=request.max_wait_ms <= 0, is_sent_at_once=False)
     if results is None:
         return _park(fetch, reader, request, broker)
     return _finish(results, fetch, reader, broker)
@@ -171,6 +173,7 @@ class Reader:
         self.shares: dict[SharedPartition, Share] = {}
         self.waits: dict[SharedPartition, Awaitable[None]] = {}
         """What was handed out may be sent when these are over."""
+        self._afterwards: list[Callable[[], None]] = []
         self._wish = Wish(
             key.member_id,
             request.max_records,
@@ -188,9 +191,9 @@ class Reader:
             except KafkaError as refusal:
                 self._refusals[each] = refusal
 
-    def read(self, *, is_late: bool) -> Results | None:
+    def read(self, *, is_late: bool, is_sent_at_once: bool) -> Results | None:
         """What is handed out, or None if it is worth waiting for more. `is_late` is when anything
-        will do."""
+        will do. Whoever sends it at once calls `write_down` after that."""
         if not self.shares or self._max_bytes <= 0 or self._wish.records_max <= 0:
             return self._refusals
         self.goes_on = False
@@ -199,7 +202,7 @@ class Reader:
             size = sum(len(each.piece.records) for each in seen.values())
             if not failed and not is_late and size < max(self._min_bytes, 1):
                 return None
-            results = {**failed, **self._hand_out(seen)}
+            results = {**failed, **self._hand_out(seen, is_sent_at_once=is_sent_at_once)}
             handed = [each for each in results.values() if isinstance(each, Handed)]
             is_news = len(handed) < len(results) or any(each.acquired for each in handed)
             if is_news or not any(each.has_moved for each in handed):
@@ -225,15 +228,21 @@ class Reader:
                     found[partition] = seen
         return found, failed
 
-    def _hand_out(self, found: dict[SharedPartition, Seen]) -> Results:
+    def write_down(self) -> None:
+        for call in self._afterwards:
+            call()
+        self._afterwards.clear()
+
+    def _hand_out(self, found: dict[SharedPartition, Seen], *, is_sent_at_once: bool) -> Results:
         results: Results = {}
+        afterwards = self._afterwards if is_sent_at_once else None
         left = self._wish.records_max
         for partition, seen in found.items():
             if left <= 0:
                 break
-            wish = self._wish._replace(records_max=left)
+            wish = self._wish if not results else self._wish._replace(records_max=left)
             try:
-                handed, wait = self.shares[partition].hand_out(seen, wish)
+                handed, wait = self.shares[partition].hand_out(seen, wish, afterwards)
             except KafkaError as refusal:
                 results[partition] = refusal
                 continue
@@ -273,7 +282,7 @@ async def _fetch_later(
 
 def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Context) -> Parked:
     def attempt(is_late: bool) -> ShareFetchResponse | Later | None:
-        results = reader.read(is_late=is_late)
+        results = reader.read(is_late=is_late, is_sent_at_once=True)
         if results is not None:
             return _finish(results, fetch, reader, broker)
         if reader.goes_on:
@@ -282,7 +291,7 @@ def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Cont
 
     deadline = trio.current_time() + request.max_wait_ms / 1000
     watched = list(reader.shares.values())
-    parked = Parked(broker.news, attempt, watched, deadline)
+    parked = Parked(broker.news, attempt, watched, deadline, reader.write_down)
     return parked
 
 
@@ -290,6 +299,7 @@ def _finish(
     results: Results, fetch: Fetch, reader: Reader, broker: Context
 ) -> ShareFetchResponse | Later:
     if reader.waits:
+        reader.write_down()
         return _finish_later(results, fetch, reader, broker)
     return _answer(results, fetch, broker)
 
@@ -313,8 +323,9 @@ def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchRespon
         refusal = fetch.outcomes.get(partition)
         data = _partition_data(partition.partition, result, refusal)
         topics.setdefault(partition.topic_id, []).append(data)
+    terms = broker.shares.terms_of(fetch.session.key.group_id)
     return ShareFetchResponse(
-        acquisition_lock_timeout_ms=broker.shares.lock_timeout_ms(fetch.session.key.group_id),
+        acquisition_lock_timeout_ms=terms.lock_timeout_ms,
         responses=[
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=partitions)
             for topic_id, partitions in topics.items()
@@ -338,7 +349,7 @@ def _partition_data(number: int, result: Result, refusal: Outcome) -> PartitionD
         error_message=None if error is None else error.message,
         acknowledge_error_code=ErrorCode.NONE if refusal is None else refusal.code,
         acknowledge_error_message=None if refusal is None else refusal.message,
-        current_leader=LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        current_leader=NO_LEADER,
         records=handed.records,
         acquired_records=[
             AcquiredRecords(

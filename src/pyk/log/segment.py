@@ -62,6 +62,7 @@ class Piece(NamedTuple):
     records: FileSlice
     end_offset: int
     """Every batch in it ends before this offset, and the next one begins at it or after."""
+    first: BatchHeader
 
 
 class Segment:
@@ -267,7 +268,8 @@ class Segment:
             return None
         limit = max(first.position + bytes_max, first.position + first.header.size)
         end, next_offset = self._boundary(first, limit, end_offset)
-        return Piece(FileSlice(self._file, first.position, end - first.position), next_offset)
+        records = FileSlice(self._file, first.position, end - first.position)
+        return Piece(records, next_offset, first.header)
 
     def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
         """The first record at or after both, down to the record inside its batch."""

@@ -216,12 +216,17 @@ class Partition:
 
     def fetch(self, offset: int, bytes_max: int, isolation: Isolation) -> Fetched:
         """What there is from an offset on. Raise KafkaError."""
-        offsets = self.offsets
+        return Fetched(*self.read(offset, bytes_max, isolation), self.offsets)
+
+    def read(
+        self, offset: int, bytes_max: int, isolation: Isolation
+    ) -> tuple[Piece | None, list[AbortedTransaction] | None]:
+        """The same, without the offsets of the log."""
+        log = self.log
         if isolation is Isolation.READ_UNCOMMITTED:
-            return Fetched(self.log.read(offset, bytes_max, offsets.high_watermark), None, offsets)
-        piece = self.log.read(offset, bytes_max, offsets.last_stable)
-        aborted = [] if piece is None else self.log.aborted(offset, piece.end_offset)
-        return Fetched(piece, aborted, offsets)
+            return log.read(offset, bytes_max, log.high_watermark), None
+        piece = log.read(offset, bytes_max, log.last_stable_offset)
+        return piece, [] if piece is None else log.aborted(offset, piece.end_offset)
 
     def visible_end(self, isolation: Isolation) -> int:
         if isolation is Isolation.READ_COMMITTED:

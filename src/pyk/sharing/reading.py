@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
 from pyk.sharing.delivery import Span
 from pyk.types import FileSlice
@@ -30,10 +31,11 @@ class Batches(NamedTuple):
     """Those that no member is to see: markers, and what belongs to aborted transactions."""
 
 
-def find_batches(records: FileSlice, end: int, aborted: Sequence[AbortedTransaction]) -> Batches:
+def find_batches(piece: Piece, end: int, aborted: Sequence[AbortedTransaction]) -> Batches:
     """Up to the batch that reaches the offset `end`, which is further for what nobody is to see."""
     found = Batches([], [], [])
-    for position, header in walk(records):
+    is_alone = piece.first.size == piece.records.size
+    for position, header in ((0, piece.first),) if is_alone else walk(piece.records):
         span = Span(header.base_offset, header.next_offset)
         found.spans.append(span)
         found.ends.append(position + header.size)
@@ -47,6 +49,12 @@ def find_batches(records: FileSlice, end: int, aborted: Sequence[AbortedTransact
 
 def covering(records: FileSlice, batches: Batches, base: int, end: int) -> FileSlice:
     """The batches that hold the offsets from `base` on and before `end`."""
+    if len(batches.spans) == 1:
+        return (
+            records
+            if len(records) == batches.ends[0]
+            else FileSlice(records.file, records.position, batches.ends[0])
+        )
     start = size = 0
     for span, after in zip(batches.spans, batches.ends, strict=True):
         if span.end <= base:

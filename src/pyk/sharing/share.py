@@ -7,7 +7,8 @@
 
 A change is decided at once and settled when it is persisted: until then nobody else can do anything
 with its records. That is before the answer, also for what is handed out, so that after a crash a
-record has been delivered as often as its count says.
+record has been delivered at most as often as its count says. Who waits for the next record gets it
+before that is persisted: the machine says when that makes no difference to what a crash leaves.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Terms(NamedTuple):
     isolation: Isolation
     start: StartingPoint
     dead_letter_topic: str | None
+    lock_timeout_ms: int
+    """How long a member has a record for itself."""
 
 
 class Wish(NamedTuple):
@@ -87,15 +90,12 @@ class Handed(NamedTuple):
 
     acquired: Sequence[Acquired]
     records: Records
+    records_count: int
     has_moved: bool
     """Whether the group is further than before, if only past what nobody is to see."""
 
-    @property
-    def records_count(self) -> int:
-        return sum(each.last_offset - each.first_offset + 1 for each in self.acquired)
 
-
-NOTHING: Final = Handed((), b"", False)
+NOTHING: Final = Handed((), b"", 0, False)
 
 
 class Surroundings(Protocol):
@@ -157,7 +157,12 @@ class Share:
         terms = self._surroundings.terms_of(self.key.group_id)
         if start_offset == NOT_INITIALISED:
             start_offset = terms.start.offset_in(self.partition, self._surroundings.now_ms())
-        self.machine = SharePartition(state.state_epoch, start_offset, state.batches)
+        self.machine = SharePartition(
+            state.state_epoch,
+            start_offset,
+            state.batches,
+            is_known=state.start_offset != NOT_INITIALISED,
+        )
         self._carry_out(self.machine.on_log_start(self.partition.log.start_offset))
         self._carry_out(self.machine.recover(terms.limits))
         self.wake_all()
@@ -200,17 +205,22 @@ class Share:
         offset = machine.next_fetch_offset()
         if offset >= self.partition.visible_end(terms.isolation):
             return None
-        piece, aborted, _ = self.partition.fetch(offset, bytes_max, terms.isolation)
+        piece, aborted = self.partition.read(offset, bytes_max, terms.isolation)
         return None if piece is None else Seen(offset, piece, aborted or (), terms.limits)
 
-    def hand_out(self, seen: Seen, wish: Wish) -> tuple[Handed, Awaitable[None] | None]:
+    def hand_out(
+        self, seen: Seen, wish: Wish, afterwards: list[Callable[[], None]] | None = None
+    ) -> tuple[Handed, Awaitable[None] | None]:
         """Acquire of what was seen, in the same breath. It may be sent when the awaitable is over,
-        if there is one, unless that raises KafkaError. Raise KafkaError."""
+        if there is one, unless that raises KafkaError. Raise KafkaError.
+
+        Whoever is about to send it at once gives a list for what is to be called right after that.
+        """
         machine = self.machine
         assert machine is not None
         records = seen.piece.records
         end = machine.reach(seen.offset, wish.records_max)
-        batches = find_batches(records, end, seen.aborted)
+        batches = find_batches(seen.piece, end, seen.aborted)
         acquired, change = machine.acquire(
             wish.member_id,
             batches.spans,
@@ -224,11 +234,44 @@ class Share:
         )
         if acquired:
             first, last = acquired[0].first_offset, acquired[-1].last_offset
-            handed = Handed(acquired, covering(records, batches, first, last + 1), True)
+            count = sum([end - start + 1 for start, end, _ in acquired])
+            handed = Handed(acquired, covering(records, batches, first, last + 1), count, True)
             self.partition.bytes_out += len(handed.records)
         else:
             handed = NOTHING._replace(has_moved=machine.next_fetch_offset() != seen.offset)
+        if afterwards is not None and not self._is_held_up and machine.is_presumed(change):
+            afterwards.append(lambda: self._write_down(change))
+            return handed, None
         return handed, self._carry_out(change)
+
+    def _write_down(self, change: Change) -> None:
+        """Persist what was sent."""
+        try:
+            kept = self._keep(change)
+        except KafkaError as refusal:
+            self._leave_open(change, refusal)
+            return
+        if kept is None:
+            self._settle(change, is_persisted=True)
+        else:
+            self._later(lambda: self._write_down_when(kept, change))
+
+    async def _write_down_when(self, kept: Awaitable[None], change: Change) -> None:
+        try:
+            await kept
+        except KafkaError as refusal:
+            self._leave_open(change, refusal)
+        else:
+            self._settle(change, is_persisted=True)
+
+    def _leave_open(self, change: Change, refusal: KafkaError) -> None:
+        """A member has what could not be persisted."""
+        assert self.machine is not None
+        logger.warning("what is handed out of %s is not kept: %s", self.key.text, refusal)
+        self._settle(change, is_persisted=True)
+        self.machine.doubt()
+        if refusal.code in _OVER:
+            self._give_up(refusal)
 
     # Taking back
 

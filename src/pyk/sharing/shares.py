@@ -154,10 +154,6 @@ class Shares:
             known = self._terms[group_id] = config, _terms(config)
         return known[1]
 
-    def lock_timeout_ms(self, group_id: str) -> int:
-        """How long a member has a record for itself."""
-        return self._group_config(group_id).share_record_lock_duration_ms
-
     def tally_of(self, key: SharePartitionKey) -> Tally:
         return self.tallies.setdefault(key, Tally())
 
@@ -226,6 +222,7 @@ def _terms(config: GroupConfig) -> Terms:
         Isolation(is_committed_only),
         StartingPoint.parse(config.share_auto_offset_reset),
         config.errors_deadletterqueue_topic_name or None,
+        config.share_record_lock_duration_ms,
     )
 
 

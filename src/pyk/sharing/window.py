@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyk.coordinator.share_state.batches import StateBatch
+from pyk.coordinator.share_state.state import PRESUMED
 from pyk.sharing.delivery import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -32,7 +33,7 @@ _COMPLETE = {2: ACKNOWLEDGED, 3: ARCHIVED, 4: ARCHIVED}
 
 
 class Window:
-    def __init__(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
+    def __init__(self, start_offset: int, batches: Iterable[StateBatch], *, is_known: bool) -> None:
         self.runs: Runs[Delivery] = Runs(start_offset)
         self.locks = Locks(self.runs)
         self.complete = 0
@@ -48,6 +49,8 @@ class Window:
         """Whether something failed to be persisted, so that nobody knows what was."""
         for batch in sorted(batches):
             self._load(batch)
+        self._kept_end = self.runs.end if is_known else None
+        """Where what is persisted ends. None while nobody knows that."""
         self._advance()
 
     @property
@@ -90,6 +93,22 @@ class Window:
         self._unsettled += 1
         return change
 
+    def is_presumed(self, change: Change) -> bool:
+        """Whether its records count as delivered after a crash though it is not written yet."""
+        if self._kept_end is None or self._unsettled != 1 or not change.parts:
+            return False
+        first, last = change.parts[0], change.parts[-1]
+        return (
+            first.base >= self._kept_end
+            and last.end <= self._kept_end + PRESUMED
+            and all(after.state is ACQUIRED for _, _, _, after in change.parts)
+        )
+
+    def doubt(self) -> None:
+        """What is settled as persisted may not be: all of it is to be persisted anew."""
+        self._is_unsure = True
+        self._kept_end = None
+
     def settle(self, change: Change, *, is_persisted: bool) -> bool:
         """Whether there may be more to acquire now than before."""
         if not change.parts:
@@ -108,7 +127,11 @@ class Window:
             self._put(base, end, held)
             is_open = is_open or held.state is AVAILABLE
         self._unsettled -= 1
-        self._is_unsure = self._is_unsure or not is_persisted
+        if is_persisted:
+            kept = max(batch.last_offset for batch in change.batches) + 1
+            self._kept_end = max(self._kept_end or 0, change.start_offset, kept)
+        else:
+            self.doubt()
         self._advance()
         return is_open or self.runs.start > start_offset
 
@@ -171,3 +194,4 @@ class Window:
         for base, end, held in self.runs.walk(self.runs.start):
             change.persist(base, end, held)
         self._is_unsure = False
+        self._kept_end = None

@@ -57,10 +57,16 @@ class Coordinator:
     def restart(self) -> None:
         self._begin()
 
-    def _begin(self) -> None:
+    def crash(self) -> None:
+        self._begin(was_clean=False)
+
+    def _begin(self, *, was_clean: bool = True) -> None:
         self.machine = ShareStates(
             Surroundings(
-                config=lambda: self.config, now_ms=lambda: self.now_ms, image=lambda: self.image
+                config=lambda: self.config,
+                now_ms=lambda: self.now_ms,
+                image=lambda: self.image,
+                was_clean=was_clean,
             )
         )
         for record in self.records:

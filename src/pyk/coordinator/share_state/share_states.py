@@ -6,13 +6,15 @@
 - A write with a state epoch or a leader epoch below the highest that was seen is fenced. A state
   epoch comes with initialising, a leader epoch with the first read of that leader.
 - What is known of an offset only ever goes up, see `batches`, until the partition begins anew.
+- After a crash some more records count as delivered than the log says, see `state`, and then it is
+  made to say so.
 - Of the log everything is needed that comes after the oldest of all last snapshots. A partition
   that is at rest gets a snapshot now and then, so that it does not hold on to what others wrote.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 COLD: Final = "cold"
 DELETED: Final = "deleted"
+PRESUMED: Final = "presumed"
 DELETED_AT_ONCE: Final = 1000
 """Tombstones in one batch."""
 COPIED_AT_ONCE: Final = 5000
@@ -52,6 +55,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     config: Callable[[], BrokerConfig]
     now_ms: Callable[[], int]
     image: Callable[[], ClusterImage]
+    was_clean: bool = True
+    """Whether the broker was shut down, and has not crashed, before it began to load this."""
 
 
 class ShareStates:
@@ -61,6 +66,8 @@ class ShareStates:
         self._by_topic: dict[Uuid, set[SharePartitionKey]] = {}
         self._last_snapshot = 0
         self._timers: Timers[str] = Timers()
+        self._presumed: list[SharePartitionKey] = []
+        """Of which more is known than the log says, since a crash."""
 
     def __iter__(self) -> Iterator[SharePartitionKey]:
         return iter(self._partitions)
@@ -99,6 +106,11 @@ class ShareStates:
                 before.take_update(value)
 
     def on_loaded(self, now: float) -> None:
+        if not self._surroundings.was_clean:
+            for partition in self._partitions.values():
+                partition.presume()
+            self._presumed = list(self._partitions)
+            self._timers.set(PRESUMED, now)
         self._look_for_cold_ones_later(now)
         self._timers.set(DELETED, now)
 
@@ -114,6 +126,8 @@ class ShareStates:
             return self._copy_cold_ones(now)
         if due == DELETED:
             return self._delete_what_has_no_topic(now)
+        if due == PRESUMED:
+            return self._copy_presumed_ones(now)
         return Decision()
 
     # What is asked of one share partition
@@ -241,6 +255,32 @@ class ShareStates:
     def _of(self, topic: Uuid) -> list[SharePartitionKey]:
         return sorted(self._by_topic[topic])
 
+    def _copy_presumed_ones(self, now: float) -> Decision:
+        """Snapshots of some, and others at once after them."""
+        presumed = [key for key in self._presumed if key in self._partitions]
+        records = self._copied(presumed)
+        self._presumed = presumed[len(records) :]
+        if self._presumed:
+            self._timers.set(PRESUMED, now)
+
+        def try_later(_: KafkaError) -> Decision:
+            self._presumed = presumed
+            self._timers.set(PRESUMED, now + RETRY_AFTER)
+            return Decision()
+
+        return Decision(records, otherwise=try_later)
+
+    def _copied(self, keys: Iterable[SharePartitionKey]) -> list[Record]:
+        """Snapshots of as many of them as fit a batch."""
+        records, copied, now_ms = list[Record](), 0, self._surroundings.now_ms()
+        for key in keys:
+            partition = self._partitions[key]
+            copied += len(partition.batches) + 1
+            if records and copied > COPIED_AT_ONCE:
+                break
+            records.append(partition.repeated(key, now_ms))
+        return records
+
     @property
     def _cold_interval_ms(self) -> int:
         return self._surroundings.config().share_coordinator_cold_partition_snapshot_interval_ms
@@ -254,16 +294,11 @@ class ShareStates:
         self._look_for_cold_ones_later(now)
         if all(partition.is_cold for partition in self._partitions.values()):
             return Decision()
-        now_ms = self._surroundings.now_ms()
-        records, copied = list[Record](), 0
-        for key, partition in self._partitions.items():
-            if now_ms - partition.written_ms < self._cold_interval_ms:
-                continue
-            copied += len(partition.batches) + 1
-            if records and copied > COPIED_AT_ONCE:
-                self._timers.set(COLD, now)
-                break
-            records.append(partition.repeated(key, now_ms))
+        latest = self._surroundings.now_ms() - self._cold_interval_ms
+        cold = [key for key, each in self._partitions.items() if each.written_ms <= latest]
+        records = self._copied(cold)
+        if len(records) < len(cold):
+            self._timers.set(COLD, now)
 
         def try_later(_: KafkaError) -> Decision:
             self._look_for_cold_ones_later(now)
