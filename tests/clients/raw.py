@@ -44,9 +44,16 @@ class RawClient:
         return self.receive(key, version)
 
     def send(self, key: ApiKey, version: int, request: Any) -> None:
+        self.send_frame(self.frame(key, version, request))
+
+    def frame(self, key: ApiKey, version: int, request: Any) -> bytes:
+        """The request as it is sent."""
         self._sent += 1
         chunks = encode_request(key, version, self._sent, CLIENT_ID, request)
-        self._socket.sendall(b"".join(chunks))  # type: ignore[arg-type]
+        return b"".join(chunks)  # type: ignore[arg-type]
+
+    def send_frame(self, frame: bytes) -> None:
+        self._socket.sendall(frame)
 
     def receive(self, key: ApiKey, version: int) -> Any:
         size = self._stream.read(4)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.index import TimedOffset
-from pyk.log.log import Log
+from pyk.log.log import Appended, Log
 from pyk.log.markers import read_marker
 from pyk.log.producers import Origin
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
@@ -143,7 +143,7 @@ class LogMachine(RuleBasedStateMachine):
         origin = Origin.CLIENT if outcome is None else Origin.COORDINATOR
         appended = self.log.append(data, leader_epoch=self.epoch, now_ms=self.now, origin=origin)
         header = read_header(data)
-        assert appended == (self.model.end, header.last_offset, header.max_timestamp, False)
+        assert appended == Appended(self.model.end, header.last_offset, header.max_timestamp)
         records = list(read_records(data, 0, header))
         self.model.put(Stored(header, records, outcome))
         if self.epoch not in dict(self.model.epochs):

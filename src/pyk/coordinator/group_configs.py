@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from pyk.config.group import GroupConfig
 from pyk.config.settings import BrokerSettings
 from pyk.metadata.image import Configured
 from pyk.metadata.mirror import Mirror
+
+KNOWN_MAX: Final = 10_000
+"""Groups are for clients to name."""
 
 
 class GroupConfigs:
@@ -17,14 +21,25 @@ class GroupConfigs:
         self._settings = settings
         self._mirror = mirror
         self._based_on: BrokerSettings | None = None
+        self._seen: Mapping[str, Configured] | None = None
+        """What was configured when it was last asked: if that is the same, all is."""
+        self._known: dict[str, GroupConfig] = {}
         self._made: dict[str, tuple[Configured, GroupConfig]] = {}
         self._default = GroupConfig()
 
     def of(self, group_id: str) -> GroupConfig:
-        settings = self._settings()
+        settings, configured = self._settings(), self._mirror.image.configured
         if settings is not self._based_on:
-            self._based_on, self._made = settings, {}
+            self._based_on, self._made, self._seen = settings, {}, None
             self._default = settings.group_config()
+        if configured is not self._seen or len(self._known) > KNOWN_MAX:
+            self._seen, self._known = configured, {}
+        found = self._known.get(group_id)
+        if found is None:
+            found = self._known[group_id] = self._of(group_id, settings)
+        return found
+
+    def _of(self, group_id: str, settings: BrokerSettings) -> GroupConfig:
         configured = self._mirror.image.group_config(group_id)
         if not configured.values:
             return self._default

@@ -41,6 +41,8 @@ class News:
     def __init__(self) -> None:
         self.is_attended = False
         """Whether whoever brings the news is about to tell them."""
+        self.is_complete = False
+        """Whether nothing else has arrived that may bring more of it."""
         self._woken: deque[Parked] = deque()
         self._soon = trio.Event()
 

@@ -244,12 +244,12 @@ def _produce(
     except KafkaError as refusal:
         responses.append(_refused(data.index, refusal, start_offset))
         return
-    added, append_time, is_flush_due = produced
+    added, is_flush_due = produced.added, produced.is_flush_due
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=added.base_offset,
         # Of a batch that was there already, Kafka tells the time whoever gave it.
-        log_append_time_ms=added.timestamp if added.is_repeated else append_time,
+        log_append_time_ms=added.timestamp if added.is_repeated else produced.append_time,
         log_start_offset=partition.log.start_offset,
     )
     end_offset = added.last_offset + 1

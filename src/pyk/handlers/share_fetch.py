@@ -198,14 +198,18 @@ class Reader:
             return self._refusals
         self.goes_on = False
         for _ in range(ROUNDS):
-            seen, failed = self._look()
-            size = sum(len(each.piece.records) for each in seen.values())
-            if not failed and not is_late and size < max(self._min_bytes, 1):
+            seen, results = self._look()
+            size = 0
+            for each in seen.values():
+                size += each.piece.records.size
+            if not results and not is_late and size < max(self._min_bytes, 1):
                 return None
-            results = {**failed, **self._hand_out(seen, is_sent_at_once=is_sent_at_once)}
-            handed = [each for each in results.values() if isinstance(each, Handed)]
-            is_news = len(handed) < len(results) or any(each.acquired for each in handed)
-            if is_news or not any(each.has_moved for each in handed):
+            self._hand_out(seen, results, is_sent_at_once=is_sent_at_once)
+            is_news = has_moved = False
+            for result in results.values():
+                is_news = is_news or isinstance(result, KafkaError) or bool(result.acquired)
+                has_moved = has_moved or (isinstance(result, Handed) and result.has_moved)
+            if is_news or not has_moved:
                 break
         else:
             self.goes_on = True
@@ -233,14 +237,17 @@ class Reader:
             call()
         self._afterwards.clear()
 
-    def _hand_out(self, found: dict[SharedPartition, Seen], *, is_sent_at_once: bool) -> Results:
-        results: Results = {}
+    def _hand_out(
+        self, found: dict[SharedPartition, Seen], results: Results, *, is_sent_at_once: bool
+    ) -> None:
         afterwards = self._afterwards if is_sent_at_once else None
         left = self._wish.records_max
         for partition, seen in found.items():
             if left <= 0:
                 break
-            wish = self._wish if not results else self._wish._replace(records_max=left)
+            wish = self._wish
+            if left < wish.records_max:
+                wish = wish._replace(records_max=left)
             try:
                 handed, wait = self.shares[partition].hand_out(seen, wish, afterwards)
             except KafkaError as refusal:
@@ -250,7 +257,6 @@ class Reader:
             left -= handed.records_count
             if wait is not None:
                 self.waits[partition] = wait
-        return results
 
     async def finish(self, results: Results) -> None:
         """Wait until everything may be sent."""
@@ -335,9 +341,9 @@ def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchRespon
 
 
 def _is_told(partition: SharedPartition, result: Result, session: ShareSession) -> bool:
-    is_error = isinstance(result, KafkaError)
-    has_records = not isinstance(result, KafkaError) and bool(result.acquired)
-    return session.is_told(partition, has_records=has_records, is_error=is_error)
+    if isinstance(result, KafkaError):
+        return session.is_told(partition, has_records=False, is_error=True)
+    return session.is_told(partition, has_records=bool(result.acquired), is_error=False)
 
 
 def _partition_data(number: int, result: Result, refusal: Outcome) -> PartitionData:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
+
 from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from pyk.log.compaction import Plan, Result
 
 
-class Appended(NamedTuple):
+class Appended(Struct, frozen=True):
     """Where a batch is in the log."""
 
     base_offset: int
@@ -450,4 +452,5 @@ class Log:
             raise storage_error(self.directory.name, error) from error
         if self._unflushed_since is None:
             self._unflushed_since = now_ms
-        self._state.note(data, header)
+        if header.producer_id >= 0:
+            self._state.note(data, header)

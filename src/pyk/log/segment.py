@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
@@ -56,7 +58,7 @@ class Writeback(NamedTuple):
         self.file.start_writeback(self.position, self.size)
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True):
     """What a read found."""
 
     records: FileSlice

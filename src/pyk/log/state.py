@@ -64,9 +64,7 @@ class LogState:
             self.epochs.assign(epoch, header.base_offset)
 
     def note(self, data: Buffer, header: BatchHeader) -> None:
-        """A batch is in the log."""
-        if header.producer_id < 0:
-            return
+        """A batch of a producer with an id is in the log."""
         aborted = note(self.producers, header, lambda: data)
         if aborted is not None:
             self._segments.active.note_aborted(aborted)

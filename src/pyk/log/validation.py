@@ -14,12 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.config import INT64_MAX, LogConfig
+from pyk.log.config import INT64_MAX, CleanupPolicy, LogConfig
 from pyk.log.producers import NO_TIMESTAMP, Origin
 from pyk.types import Buffer
 from pyk.wire.batch import (
+    COMPRESSION_MASK,
     HEADER_BYTES,
     BatchHeader,
     TimestampType,
@@ -67,7 +70,7 @@ class InvalidRecords(KafkaError):
         self.record_errors = record_errors
 
 
-class Prepared(NamedTuple):
+class Prepared(Struct, frozen=True):
     """One batch, to be stamped with its offset and leader epoch and appended."""
 
     data: bytearray | memoryview
@@ -177,11 +180,11 @@ def _writable(records: Buffer, header: BatchHeader) -> bytearray | memoryview:
 
 
 def _must_be_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    if config.is_compacted:
+    if CleanupPolicy.COMPACT in config.cleanup_policy:
         return True
     # Only a very regular batch has more records than compressed bytes. Or one that lies.
     room = header.size - HEADER_BYTES
-    if header.compression is Compression.NONE:
+    if not header.attributes & COMPRESSION_MASK:
         room //= RECORD_BYTES_MIN
     if header.records_count > room:
         return True

@@ -14,22 +14,20 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from pyk.declared import NamedTuple
 
-
-class Appended(NamedTuple):
+class Appended(Struct, frozen=True):
     """The leader's own log has grown."""
 
     end_offset: int
 
 
-class Truncated(NamedTuple):
+class Truncated(Struct, frozen=True):
     """The leader's own log was cleared, or cut when it began to lead."""
 
     end_offset: int
 
 
-class CommitTo(NamedTuple):
+class CommitTo(Struct, frozen=True):
     """Everything before `offset` is committed: whoever waits for that is to be told."""
 
     offset: int

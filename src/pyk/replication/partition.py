@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 
 from pyk.config.topic import TopicConfig
 from pyk.declared import IntEnum, NamedTuple
@@ -63,7 +64,7 @@ class Waiter:
         self._woken = trio.Event()
 
 
-class Produced(NamedTuple):
+class Produced(Struct, frozen=True):
     added: Added
     append_time: int
     """-1 if records keep their own times."""

@@ -32,7 +32,8 @@ class Replicas:
         self._directory = directory
         self._flusher = flusher
         self._config_of = config_of
-        self._led: dict[TopicPartition, Partition] = {}
+        self._led: dict[tuple[str, int], Partition] = {}
+        """By topic and number."""
         self._image = ClusterImage()
         self._defaults: TopicConfig | None = None
         """What topics have that nobody has configured: another object when that changes."""
@@ -41,9 +42,9 @@ class Replicas:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
         none of that number, or if its log is damaged."""
         self._check_leads(topic, number)
-        partition = TopicPartition(topic.name, number)
-        led = self._led.get(partition)
+        led = self._led.get((topic.name, number))
         if led is None or led.topic_id != topic.topic_id:
+            partition = TopicPartition(topic.name, number)
             led = self._led[partition] = self._begin_to_lead(topic, partition)
         return led
 
@@ -85,13 +86,14 @@ class Replicas:
         is_configured_anew = (
             image.configured is not before.configured or defaults is not self._defaults
         )
-        for partition, led in list(self._led.items()):
-            topic = image.topics.get(partition.topic)
+        for key, led in list(self._led.items()):
+            name = led.partition.topic
+            topic = image.topics.get(name)
             if topic is None or topic.topic_id != led.topic_id:
-                del self._led[partition]
+                del self._led[key]
                 led.wake_all()
             elif is_configured_anew:
-                led.configure(self._config_of(partition.topic))
+                led.configure(self._config_of(name))
         gone = before.topics.keys() - image.topics.keys()
         for partition in list(self._directory.partitions) if gone else ():
             if partition.topic in gone:

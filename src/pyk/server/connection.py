@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
@@ -105,7 +104,8 @@ class Connection:
         self._descriptor = socket.fileno()
         self._shared = shared
         self._frames = FrameReader(shared.limits.frame_bytes_max)
-        self._arrived: Iterator[Frame] = iter(())
+        self._arrived: list[Frame] = []
+        """What is still to be handled, the next one last."""
         self._effort = 0
         self._charged = 0
         """What the unfinished frame takes of the shared memory."""
@@ -198,7 +198,7 @@ class Connection:
                 return
             self._effort += size
             self.received_bytes += size
-            self._arrived = iter(frames.feed(shared.scratch[:size]))
+            self._arrived = frames.feed(shared.scratch[:size])[::-1]
             if frames.pending_bytes >= SMALL_BYTES_MAX or self._charged:
                 self._charge(frames.pending_bytes)
 
@@ -271,15 +271,16 @@ class Connection:
         """Leave small answers in `gathered`, unless something behind them is sent or waits."""
         shared, peer, pipeline = self._shared, self.peer, self._pipeline
         handled, dispatch, turn_ends = 0, shared.dispatch, perf_counter() + TURN_SECONDS
-        news = shared.news
+        news, arrived = shared.news, self._arrived
         self._is_out_of_time = False
-        for frame in islice(self._arrived, requests_max):
+        while arrived and handled < requests_max:
+            frame = arrived.pop()
             handled += 1
-            news.is_attended = True
+            news.is_attended, news.is_complete = True, not arrived
             try:
                 answer = dispatch(frame, peer)
             finally:
-                news.is_attended = False
+                news.is_attended = news.is_complete = False
             if answer is not None:
                 first = answer[0] if type(answer) is list and len(answer) == 1 else None
                 if (

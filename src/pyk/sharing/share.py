@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import trio
+from msgspec import Struct
 
 from pyk.coordinator.share_coordinator import Persister, ShareState
 from pyk.coordinator.share_state.key import SharePartitionKey
@@ -75,7 +76,7 @@ class Wish(NamedTuple):
     """Whether `records_max` may not be passed to hand out whole batches."""
 
 
-class Seen(NamedTuple):
+class Seen(Struct, frozen=True):
     """What the log has from where the group goes on."""
 
     offset: int
@@ -85,7 +86,7 @@ class Seen(NamedTuple):
     """By which it may be acquired."""
 
 
-class Handed(NamedTuple):
+class Handed(Struct, frozen=True):
     """What a member gets."""
 
     acquired: Sequence[Acquired]
@@ -195,7 +196,8 @@ class Share:
 
     def look(self, bytes_max: int) -> Seen | None:
         """What there is for members, if one may have more. Raise KafkaError."""
-        self.check()
+        if self.failure is not None:
+            raise self.failure
         terms = self._surroundings.terms_of(self.key.group_id)
         machine = self.machine
         if machine is None or not machine.can_acquire(terms.limits):
@@ -238,7 +240,7 @@ class Share:
             handed = Handed(acquired, covering(records, batches, first, last + 1), count, True)
             self.partition.bytes_out += len(handed.records)
         else:
-            handed = NOTHING._replace(has_moved=machine.next_fetch_offset() != seen.offset)
+            handed = Handed((), b"", 0, machine.next_fetch_offset() != seen.offset)
         if afterwards is not None and not self._is_held_up and machine.is_presumed(change):
             afterwards.append(lambda: self._write_down(change))
             return handed, None

@@ -98,6 +98,8 @@ class SharePartition:
 
     def reach(self, offset: int, count: int) -> int:
         """Where so many offsets from that one on end, without those that cannot be acquired."""
+        if offset >= self._window.runs.end:
+            return offset + count
         for base, end, held in self._window.runs.walk(offset):
             if held.is_open:
                 if end - base >= count:
@@ -106,7 +108,7 @@ class SharePartition:
         return self.end_offset + count
 
     def can_acquire(self, limits: Limits) -> bool:
-        return self.in_flight < limits.in_flight or self.next_fetch_offset() < self.end_offset
+        return self._window.size < limits.in_flight or self.next_fetch_offset() < self.end_offset
 
     def deadline(self) -> float | None:
         """When `expire` has something to do."""

@@ -59,6 +59,8 @@ class Window:
 
     def next_open(self) -> int:
         """The first offset that can be acquired, or the end."""
+        if self._open_from >= self.runs.end:
+            return self.runs.end
         for base, _, held in self.runs.walk(self._open_from):
             if held.is_open:
                 self._open_from = base
@@ -86,7 +88,10 @@ class Window:
             self._promised = 0
         elif runs.start < self._promised:
             change.start_offset = KEEP_START_OFFSET
-        added = sum(end - base for base, end, _, after in change.parts if after.is_complete)
+        added = 0
+        for base, end, _, after in change.parts:
+            if after.is_complete:
+                added += end - base
         left = max(change.start_offset - runs.start, 0)
         change.delivery_complete_count += added - left
         self._promised = max(self._promised, change.start_offset)
@@ -97,12 +102,11 @@ class Window:
         """Whether its records count as delivered after a crash though it is not written yet."""
         if self._kept_end is None or self._unsettled != 1 or not change.parts:
             return False
-        first, last = change.parts[0], change.parts[-1]
-        return (
-            first.base >= self._kept_end
-            and last.end <= self._kept_end + PRESUMED
-            and all(after.state is ACQUIRED for _, _, _, after in change.parts)
-        )
+        for base, end, _, after in change.parts:
+            is_next = self._kept_end <= base and end <= self._kept_end + PRESUMED
+            if not is_next or after.state is not ACQUIRED:
+                return False
+        return True
 
     def doubt(self) -> None:
         """What is settled as persisted may not be: all of it is to be persisted anew."""
