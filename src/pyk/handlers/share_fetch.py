@@ -318,24 +318,24 @@ async def _finish_later(
 
 
 def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchResponse:
-    told = {
-        partition: result
-        for partition, result in results.items()
-        if _is_told(partition, result, fetch.session) or fetch.is_first
-    }
-    told |= {partition: NOTHING for partition in fetch.outcomes if partition not in told}
-    topics: dict[Uuid, list[PartitionData]] = {}
+    told: Results = {}
+    for partition, result in results.items():
+        if _is_told(partition, result, fetch.session) or fetch.is_first:
+            told[partition] = result
+    for partition in fetch.outcomes:
+        told.setdefault(partition, NOTHING)
+    topics: dict[Uuid, ShareFetchableTopicResponse] = {}
     for partition, result in told.items():
         refusal = fetch.outcomes.get(partition)
-        data = _partition_data(partition.partition, result, refusal)
-        topics.setdefault(partition.topic_id, []).append(data)
+        topic = topics.get(partition.topic_id)
+        if topic is None:
+            topic = ShareFetchableTopicResponse(topic_id=partition.topic_id, partitions=[])
+            topics[partition.topic_id] = topic
+        topic.partitions.append(_partition_data(partition.partition, result, refusal))
     terms = broker.shares.terms_of(fetch.session.key.group_id)
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=terms.lock_timeout_ms,
-        responses=[
-            ShareFetchableTopicResponse(topic_id=topic_id, partitions=partitions)
-            for topic_id, partitions in topics.items()
-        ],
+        responses=list(topics.values()),
         node_endpoints=[],
     )
 
