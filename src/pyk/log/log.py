@@ -388,16 +388,6 @@ class Log:
         """Whether segments that are full are not durable yet."""
         return self._segments.flushed_end < self._segments.bases[-1]
 
-    @property
-    def is_for_the_flusher(self) -> bool:
-        """Whether there is, or may soon be, something to bring to the disk."""
-        segments = self._segments
-        return (
-            segments.flushed_end < segments.bases[-1]
-            or segments.active.is_writeback_due
-            or segments.config.flush_ms != INT64_MAX
-        )
-
     def begin_writeback(self) -> Writeback:
         """What the disk may begin with, so that later flushes are short and no append waits for
         it. To be run in any thread."""

@@ -18,11 +18,10 @@ from msgspec import Struct
 
 from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.config import INT64_MAX, CleanupPolicy, LogConfig
+from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.producers import NO_TIMESTAMP, Origin
 from pyk.types import Buffer
 from pyk.wire.batch import (
-    COMPRESSION_MASK,
     HEADER_BYTES,
     BatchHeader,
     TimestampType,
@@ -101,9 +100,7 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
         _check_header(header, config)
         is_to_be_read = _must_be_read(header, config, now_ms)
     data = _writable(records, header)
-    if is_to_be_read or (
-        config.compression_type is not None and _has_wrong_compression(header, config)
-    ):
+    if is_to_be_read or _has_wrong_compression(header, config):
         max_timestamp = _judge_records(data, header, config, now_ms)
         data, header = _rewrite(data, header, config, max_timestamp)
     append_time = NO_TIMESTAMP
@@ -180,11 +177,11 @@ def _writable(records: Buffer, header: BatchHeader) -> bytearray | memoryview:
 
 
 def _must_be_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    if CleanupPolicy.COMPACT in config.cleanup_policy:
+    if config.is_compacted:
         return True
     # Only a very regular batch has more records than compressed bytes. Or one that lies.
     room = header.size - HEADER_BYTES
-    if not header.attributes & COMPRESSION_MASK:
+    if header.compression is Compression.NONE:
         room //= RECORD_BYTES_MIN
     if header.records_count > room:
         return True

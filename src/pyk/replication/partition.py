@@ -179,8 +179,7 @@ class Partition:
             self.bytes_in += prepared.header.size
             self.records_in += prepared.header.records_count
             self._apply(Appended(added.last_offset + 1))
-            if log.is_for_the_flusher:
-                self._flusher.note_append(log)
+            self._flusher.note_append(log)
         return Produced(added, prepared.append_time, log.is_flush_due(now_ms))
 
     def end_transaction(self, marker: Marker, now_ms: int) -> Produced:

@@ -196,8 +196,7 @@ class Share:
 
     def look(self, bytes_max: int) -> Seen | None:
         """What there is for members, if one may have more. Raise KafkaError."""
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         terms = self._surroundings.terms_of(self.key.group_id)
         machine = self.machine
         if machine is None or not machine.can_acquire(terms.limits):

@@ -53,9 +53,6 @@ class FrameReader:
         A size that is out of bounds is a ProtocolError, raised when the frames before it have been
         handed out; until then it is the `refusal`.
         """
-        size = len(data) - 4
-        if not self._pending and 0 <= size <= SMALL_BYTES_MAX and self._is_all(data, size):
-            return [bytes(data[4:])]
         frames: list[Frame] = []
         try:
             self._cut(data, frames)
@@ -64,11 +61,6 @@ class FrameReader:
             if not frames:
                 raise
         return frames
-
-    def _is_all(self, data: Buffer, size: int) -> bool:
-        """Whether it is one frame of that size, as it mostly is."""
-        is_allowed = size <= self.frame_bytes_max and self.refusal is None
-        return is_allowed and bool(_size_at(data)[0] == size)
 
     def _cut(self, data: Buffer, frames: list[Frame]) -> None:
         if self.refusal is not None:

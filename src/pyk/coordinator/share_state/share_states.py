@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 COLD: Final = "cold"
 DELETED: Final = "deleted"
-PRESUMED: Final = "presumed"
+CRASHED: Final = "crashed"
 DELETED_AT_ONCE: Final = 1000
 """Tombstones in one batch."""
 COPIED_AT_ONCE: Final = 5000
@@ -110,7 +110,7 @@ class ShareStates:
             for partition in self._partitions.values():
                 partition.presume()
             self._presumed = list(self._partitions)
-            self._timers.set(PRESUMED, now)
+            self._timers.set(CRASHED, now)
         self._look_for_cold_ones_later(now)
         self._timers.set(DELETED, now)
 
@@ -126,7 +126,7 @@ class ShareStates:
             return self._copy_cold_ones(now)
         if due == DELETED:
             return self._delete_what_has_no_topic(now)
-        if due == PRESUMED:
+        if due == CRASHED:
             return self._copy_presumed_ones(now)
         return Decision()
 
@@ -261,11 +261,11 @@ class ShareStates:
         records = self._copied(presumed)
         self._presumed = presumed[len(records) :]
         if self._presumed:
-            self._timers.set(PRESUMED, now)
+            self._timers.set(CRASHED, now)
 
         def try_later(_: KafkaError) -> Decision:
             self._presumed = presumed
-            self._timers.set(PRESUMED, now + RETRY_AFTER)
+            self._timers.set(CRASHED, now + RETRY_AFTER)
             return Decision()
 
         return Decision(records, otherwise=try_later)
