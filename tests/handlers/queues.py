@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar
 
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import KafkaError
 from pyk.handlers import share_acknowledge, share_fetch
+from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.types import Uuid
 from pyk.wire.messages.share_acknowledge import (
@@ -30,6 +31,9 @@ from pyk.wire.messages.share_fetch import (
 )
 from pyk.wire.records import read_records
 from tests.handlers.brokers import call, sent
+
+Q = TypeVar("Q")
+A = TypeVar("A", ShareFetchResponse, ShareAcknowledgeResponse)
 
 GROUP = "workers"
 Batch = tuple[int, int, list[int]]
@@ -60,14 +64,7 @@ class Worker:
     async def fetch(self, *said: Batch, **wanted: Any) -> ShareFetchResponse:
         """As `request` asks for."""
         request = self.request(*said, **wanted)
-        try:
-            response = share_fetch.handle(request, self.call, self.broker)
-            if isawaitable(response):
-                response = await response
-        except KafkaError as refusal:
-            response = share_fetch.refuse(request, refusal)
-        self.epoch += self.epoch >= 0 and not response.error_code
-        return sent(response, 2)
+        return await self._ask(share_fetch.handle, share_fetch.refuse, request)
 
     def request(
         self,
@@ -118,12 +115,20 @@ class Worker:
             ),
             2,
         )
+        return await self._ask(share_acknowledge.handle, share_acknowledge.refuse, request)
+
+    async def _ask(
+        self,
+        handle: Callable[[Q, Call, Context], A | Awaitable[A]],
+        refuse: Callable[[Q, KafkaError], A],
+        request: Q,
+    ) -> A:
+        """The response, after which the session is an epoch further unless it was refused."""
         try:
-            response = share_acknowledge.handle(request, self.call, self.broker)
-            if isawaitable(response):
-                response = await response
+            outcome = handle(request, self.call, self.broker)
+            response = await outcome if isawaitable(outcome) else outcome
         except KafkaError as refusal:
-            response = share_acknowledge.refuse(request, refusal)
+            response = refuse(request, refusal)
         self.epoch += self.epoch >= 0 and not response.error_code
         return sent(response, 2)
 

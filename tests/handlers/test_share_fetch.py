@@ -438,28 +438,17 @@ def state_end(broker: Context) -> int:
     return sum(shard.journal.end_offset for shard in shards)
 
 
-async def test_who_waits_gets_the_next_record_before_that_is_written_down(
-    broker: Context, autojump_clock: MockClock
+@pytest.mark.parametrize(("count", "written_first"), [(3, 0), (PRESUMED + 1, 1)])
+async def test_who_waits_gets_the_next_few_records_before_that_is_written_down(
+    broker: Context, autojump_clock: MockClock, count: int, written_first: int
 ) -> None:
     ann = Worker(broker, "ann", TOPIC)
     await ann.fetch()
     before, when_sent = state_end(broker), list[int]()
     async with Waiting(ann, lambda: when_sent.append(state_end(broker))) as waiting:
-        produce(broker, TOPIC, 3)
-    assert acquired(waiting.responses[0]) == [(0, 2, 1)]
-    assert (when_sent, state_end(broker)) == ([before], before + 1)
-
-
-async def test_who_waits_and_gets_many_gets_them_when_that_is_written_down(
-    broker: Context, autojump_clock: MockClock
-) -> None:
-    ann = Worker(broker, "ann", TOPIC)
-    await ann.fetch()
-    before, when_sent = state_end(broker), list[int]()
-    async with Waiting(ann, lambda: when_sent.append(state_end(broker))) as waiting:
-        produce(broker, TOPIC, PRESUMED + 1)
-    assert acquired(waiting.responses[0]) == [(0, PRESUMED, 1)]
-    assert when_sent == [before + 1]
+        produce(broker, TOPIC, count)
+    assert acquired(waiting.responses[0]) == [(0, count - 1, 1)]
+    assert (when_sent, state_end(broker)) == ([before + written_first], before + 1)
 
 
 async def test_after_any_kill_a_record_counts_as_often_as_it_was_delivered(
