@@ -143,6 +143,7 @@ def test_members_of_a_group_hear_the_same(compare: Comparison, version: int) -> 
 def test_pending_members_hear_the_same(compare: Comparison, version: int) -> None:
     with Cast.of(compare, f"pending-{version}", version) as cast:
         cast.joins("ann", "first")
+        cast.wait_for("Empty")  # Kafka answers before the new group is committed, and can be seen.
         cast.describe("pending")
         cast.beats("ann", "pending", 0)
         cast.syncs("ann", "pending", 0)
