@@ -1,7 +1,8 @@
 """Apache Kafka's jars, brought once from Maven Central into a cache, and the means to run them.
 
 The cache is `.cache` at the root of the repository, or wherever PYK_CACHE says. What is in it is
-whole or absent: it is made in a temporary directory beside its place, under a lock, and renamed.
+whole or absent: it is made in a temporary directory beside its place, under a lock of its own, and
+renamed.
 """
 
 import fcntl
@@ -66,7 +67,7 @@ def cache(of: Library = SERVER) -> Path:
 def library(of: Library = SERVER) -> Path:
     """The directory of the jars, downloaded if need be. Raises `Missing`."""
     java()
-    return _made_once(cache(of) / "lib", functools.partial(_download, of))
+    return made_once(cache(of) / "lib", functools.partial(_download, of))
 
 
 def classpath(of: Library = SERVER) -> str:
@@ -116,7 +117,7 @@ def _class_data(of: Library) -> tuple[str, ...]:
     was run before, which halves their start. Java does without where it does not fit."""
     if of is not SERVER:
         return ()
-    made = _made_once(cache(of) / "class-data", functools.partial(_train, of))
+    made = made_once(cache(of) / "class-data", functools.partial(_train, of))
     return (f"-XX:SharedArchiveFile={made / ARCHIVE}",)
 
 
@@ -138,7 +139,7 @@ def compiled(source: Path, of: Library = SERVER) -> Path:
         release = ("--release", str(JAVA_VERSION_MIN))
         _run([javac, *release, "-cp", jars, "-d", str(directory), str(source)], timeout=120)
 
-    return _made_once(cache(of) / f"{source.stem}-{fingerprint}", compile_to)
+    return made_once(cache(of) / f"{source.stem}-{fingerprint}", compile_to)
 
 
 def _download(of: Library, directory: Path) -> None:
@@ -148,11 +149,12 @@ def _download(of: Library, directory: Path) -> None:
     _run([mvn, "--quiet", "--batch-mode", *pom, *goal], timeout=DOWNLOAD_TIMEOUT)
 
 
-def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
+def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """The directory, made by a function that is given an empty one. It may have others made."""
     if target.is_dir():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / ".lock").open("w") as lock:
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():  # Another process may have made it while this one waited.
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".making-") as scratch:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.kafka import jars
 from compat_tests.kafka.oracle import Compression, Decode, Encode, Oracle, OracleDied, OracleError
 from compat_tests.kafka.oracle import Record as R
 from compat_tests.kafka.schemas import Field, Schema, Versions
@@ -280,3 +281,14 @@ def test_the_server_answers_and_goes_away(oracle: Oracle) -> None:
         assert server.data_dir.is_dir()
     assert not server.data_dir.exists()
     assert not Path(f"/proc/{server.pid}").exists()
+
+
+def test_what_is_made_once_may_need_something_else_that_is_made(tmp_path: Path) -> None:
+    """As classes do that are loaded before, on a machine that has no jars yet."""
+
+    def make_outer(directory: Path) -> None:
+        made = jars.made_once(tmp_path / "inner", lambda inner: (inner / "jar").touch())
+        (directory / "names").write_text(" ".join(each.name for each in made.iterdir()))
+
+    outer = jars.made_once(tmp_path / "outer", make_outer)
+    assert (outer / "names").read_text() == "jar"
