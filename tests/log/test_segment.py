@@ -81,6 +81,26 @@ def test_a_gap_is_read_over(segment: Segment) -> None:
     assert offsets(segment.read(151, 10**6)) == [190]
 
 
+@pytest.mark.parametrize("step", [1, 3, -1, 7])
+def test_whoever_goes_on_or_back_finds_the_same(tmp_path: Path, step: int) -> None:
+    """Where it was last does not matter, with an index that knows of few batches."""
+    segment = Segment(DISK, tmp_path, base_offset=100, index_interval_bytes=1000)
+    bases = list(range(100, 200, 5))
+    append(segment, *(batch(base, 1, 2, 3) for base in bases))
+    for offset in [100 + at * step % 100 for at in range(300)]:
+        expected = [base for base in bases if base + 2 >= offset]
+        assert offsets(segment.read(offset, 10**6)) == expected, offset
+
+
+def test_where_a_reader_was_is_forgotten_with_what_was_there(tmp_path: Path) -> None:
+    segment = Segment(DISK, tmp_path, base_offset=100, index_interval_bytes=10**6)
+    append(segment, *(batch(offset) for offset in range(100, 120)))
+    assert offsets(segment.read(110, 1)) == [110]
+    segment.truncate(105)
+    append(segment, *(batch(offset, value=b"x" * 7) for offset in range(105, 120)))
+    assert offsets(segment.read(112, 1)) == [112]
+
+
 def test_the_first_batch_is_returned_even_beyond_the_limit(segment: Segment) -> None:
     large = batch(100, value=b"x" * 5000)
     append(segment, large, batch(101), batch(102))

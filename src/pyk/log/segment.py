@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
-from pyk.log.index import DamagedIndex, OffsetIndex, TimedOffset, TimeIndex
+from pyk.log.index import DamagedIndex, OffsetIndex, Position, TimedOffset, TimeIndex
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer, FileSlice
 from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
@@ -25,6 +25,8 @@ SCAN_BYTES = 64 * 1024
 """How much is read at once where all headers are looked at."""
 SEEK_BYTES = 4096
 """How much is read at once where one is looked for: an index entry is never far from it."""
+
+NOTHING_PASSED = Position(0, 0)
 
 INDEX_INTERVAL_BYTES = 4096
 NO_TIMESTAMP = -1
@@ -104,6 +106,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._last: Placed | None = None
         """The batch that was appended last: who waits for records reads just that."""
+        self._passed = NOTHING_PASSED
+        """Where the batch ends that was located last: readers go on from there."""
 
     @classmethod
     def open(
@@ -257,8 +261,13 @@ class Segment:
             return None
         if self._last is not None and offset >= self._last.header.base_offset:
             return self._last
-        for placed in self.batches(self._offsets.lookup(offset).position, SEEK_BYTES):
+        position = self._offsets.lookup(offset).position
+        if self._passed.offset <= offset:
+            position = max(position, self._passed.position)
+        for placed in self.batches(position, SEEK_BYTES):
             if placed.header.last_offset >= offset:
+                end = placed.position + placed.header.size
+                self._passed = Position(placed.header.next_offset, end)
                 return placed
         return None
 
@@ -356,7 +365,7 @@ class Segment:
         return self.size, self.next_offset
 
     def _cut(self, size: int) -> None:
-        self._last = None
+        self._last, self._passed = None, NOTHING_PASSED
         self._file.truncate(size)
         self.size = size
         self._written_back = min(self._written_back, size)
