@@ -38,9 +38,14 @@ FRANZ = Kind(
     program=franz,
     invalid_state="INVALID_RECORD_STATE",
     # It tells of partitions, and not which of their records it tells of. Of a topic that has
-    # another id than before, it says so for ever.
+    # another id than before, it says so for ever. Where a poll ends while a fetch is under way, it
+    # begins another session, and says by itself that what it has cannot be acknowledged.
     abilities=ALL
-    - {"be told later what became of what it said", "go on with a topic that is made anew"},
+    - {
+        "be told later what became of what it said",
+        "go on with a topic that is made anew",
+        "keep its session when a poll ends",
+    },
 )
 ALL_KINDS = (JAVA, FRANZ, CONFLUENT)
 

@@ -13,6 +13,7 @@ Ability: TypeAlias = Literal[
     "go on with a topic that is made anew",
     "limit its records strictly",
     "be told later what became of what it said",
+    "keep its session when a poll ends",
 ]
 ALL: frozenset[Ability] = frozenset(get_args(Ability))
 

@@ -82,10 +82,17 @@ class Member(Actor[Kind]):
         outcomes = self.do("commit")["outcomes"]
         return {Partition(topic, number): error for topic, number, error in outcomes}
 
-    def settle(self, records: list[Got], how: str = "accept") -> None:
-        """Say what became of them, and hear that it is known."""
+    def settle(self, records: list[Got], how: str = "accept", attempts: int = 1) -> None:
+        """Say what became of them, and hear that it is known. With more `attempts`, a client that
+        may lose its session in between is handed them once more when their lock is over."""
         self.acknowledge(records, how)
         outcomes = self.commit()
+        is_lost = set(outcomes.values()) == {"INVALID_SHARE_SESSION_EPOCH"}
+        if is_lost and attempts > 1 and not self.kind.can("keep its session when a poll ends"):
+            again = self.poll()
+            assert [each[:3] for each in again] == [each[:3] for each in records]
+            self.settle(again, how, attempts - 1)
+            return
         assert outcomes == dict.fromkeys({each.partition for each in records}), outcomes
         if how in ("accept", "reject"):
             self._play.note_done(records)
