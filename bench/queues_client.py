@@ -90,10 +90,12 @@ def accepted(got: Sequence[Got]) -> list[Said]:
 def work_by_librdkafka(
     address: str, topic: str, group: str, records: int, workers: int, at_once: int
 ) -> dict[str, float]:
-    """A thread for each, which accepts what it has with its next poll."""
+    """A thread for each, which accepts what it has with its next poll. They begin together, when
+    each has had some: how soon a group comes together is another matter."""
     at: list[float] = []
-    """When some were delivered."""
+    """When they have begun, and then when some were delivered."""
     left = [records]
+    together = threading.Barrier(workers, action=lambda: at.append(perf_counter()))
 
     def work() -> None:
         consumer = ShareConsumer(
@@ -105,6 +107,10 @@ def work_by_librdkafka(
             }
         )
         consumer.subscribe([topic])
+        while not consumer.poll(0.2):
+            pass
+        consumer.commit_sync(WAIT)  # The others are to have some, too.
+        together.wait(WAIT)
         while left[0] > 0:
             found = len(consumer.poll(0.2))
             if found and left[0] > 0:
