@@ -63,7 +63,9 @@ class Worker:
 
     async def fetch(self, *said: Batch, **wanted: Any) -> ShareFetchResponse:
         """As `request` asks for."""
-        request = self.request(*said, **wanted)
+        return await self.ask(self.request(*said, **wanted))
+
+    async def ask(self, request: ShareFetchRequest) -> ShareFetchResponse:
         return await self._ask(share_fetch.handle, share_fetch.refuse, request)
 
     def request(
@@ -177,3 +179,9 @@ def spans(offsets: Sequence[int]) -> list[tuple[int, int]]:
         else:
             found.append((offset, offset))
     return found
+
+
+def state_end(broker: Context) -> int:
+    """How much was ever written of share groups' state."""
+    shards = broker.share_coordinator.shards
+    return sum(shard.journal.end_offset for shard in shards)

@@ -23,7 +23,15 @@ from pyk.sharing.dead_letters import records_of
 from pyk.wire.messages.share_fetch import ShareFetchResponse
 from pyk.wire.prefixed import ControlType
 from tests.handlers.brokers import NOW_MS, create, open_context, produce, sent
-from tests.handlers.queues import GROUP, Worker, acquired, initialise, of_partition, offsets_sent
+from tests.handlers.queues import (
+    GROUP,
+    Worker,
+    acquired,
+    initialise,
+    of_partition,
+    offsets_sent,
+    state_end,
+)
 from tests.simulated_disk import SimulatedDisk
 
 ACCEPT, RELEASE, REJECT, RENEW = [1], [2], [3], [4]
@@ -430,12 +438,6 @@ class Waiting:
     def _take(self, response: ShareFetchResponse) -> None:
         self.responses.append(sent(response, 2))
         self._when_sent()
-
-
-def state_end(broker: Context) -> int:
-    """How much was ever written of share groups' state."""
-    shards = broker.share_coordinator.shards
-    return sum(shard.journal.end_offset for shard in shards)
 
 
 @pytest.mark.parametrize(("count", "written_first"), [(3, 0), (PRESUMED + 1, 1)])

@@ -40,6 +40,7 @@ class Group:
         batch_size: int = 500,
         is_strict: bool = False,
         aborted: Sequence[Span] = (),
+        onto: Change | None = None,
     ) -> tuple[list[Acquired], Change]:
         return self.share.acquire(
             member,
@@ -51,6 +52,7 @@ class Group:
             aborted=aborted,
             limits=self.limits,
             now=self.now,
+            onto=onto,
         )
 
     def say(self, member: str, first: int, last: int, *types: int) -> Change:

@@ -133,8 +133,10 @@ class History:
         *,
         is_strict: bool,
         is_sent: bool = False,
+        onto: Pending | None = None,
     ) -> None:
-        """If it `is_sent` it is so before it is written, where that may be."""
+        """If it `is_sent` it is so before it is written, where that may be. It is part of a change,
+        `onto`, that was made just before, if there is one."""
         fetch_offset, batches = read
         if not batches:
             return
@@ -150,13 +152,20 @@ class History:
             aborted=self.log.aborted,
             limits=LIMITS,
             now=self.now,
+            onto=None if onto is None else onto.change,
         )
+        before: list[Part] = []
+        if onto is not None:
+            assert change is onto.change
+            before = self._untake(onto)
         if self.start == self.end:
             self.start = self.end = max(self.end, batches[0].base)
         self.end = max([self.end, *(part.end for part in change.parts)])
         available |= set(range(old_end, self.end))
         pending = self._take(change, member=member)
-        self._check_acquired(acquired, pending, available, batches, max_records, is_strict)
+        assert pending.parts[: len(before)] == before
+        parts = pending.parts[len(before) :]
+        self._check_acquired(acquired, pending, parts, available, batches, max_records, is_strict)
         present = (offsets(batches) - offsets(self.log.aborted)) & (
             available | (set(range(old_end, batches[-1].end)) if had_room else set())
         )
@@ -178,6 +187,7 @@ class History:
         self,
         acquired: list[Acquired],
         pending: Pending,
+        parts: list[Part],
         available: set[int],
         batches: Sequence[Span],
         max_records: int,
@@ -195,7 +205,7 @@ class History:
         if LIMITS.deliveries in taken.values():
             assert len(taken) == 1, "who gets a record for the last time gets it alone"
         assert taken.keys() == pending.acquiring
-        given_up = offsets(p for p in pending.parts if p.after.is_complete)
+        given_up = offsets(p for p in parts if p.after.is_complete)
         dead = offsets(pending.change.dead)
         assert given_up <= available
         assert not (given_up - dead) & self.log.records(), "only what is not there is archived"
@@ -206,7 +216,8 @@ class History:
             assert reason is Reason.REJECTED or count >= LIMITS.deliveries
             assert all(self.counts[o] == count for o in range(base, end))
 
-    def acknowledge(self, member: str, acknowledgements: list[Acknowledgement]) -> None:
+    def acknowledge(self, member: str, acknowledgements: list[Acknowledgement]) -> Pending | None:
+        """What is to be written, if anything is."""
         wanted = [
             (offset, each.types[0 if len(each.types) == 1 else offset - each.first_offset])
             for each in acknowledgements
@@ -223,7 +234,7 @@ class History:
         except KafkaError:
             assert not is_allowed
             assert self.figures() == before
-            return
+            return None
         assert is_allowed
         kinds = dict(wanted)
         renewed = {o for o, kind in kinds.items() if kind == Acknowledge.RENEW}
@@ -234,6 +245,9 @@ class History:
         rejected = {o for o, kind in kinds.items() if kind == Acknowledge.REJECT}
         assert rejected == offsets(d for d in change.dead if d.reason is Reason.REJECTED)
         self._check_dead(pending)
+        accepted = {o for o, kind in kinds.items() if kind in (Acknowledge.ACCEPT, Acknowledge.GAP)}
+        assert self.share.is_accepting(change) == (bool(kinds) and accepted == kinds.keys())
+        return pending if pending.parts else None
 
     def release(self, member: str) -> None:
         pending = self._take(self.share.release(member, LIMITS))
@@ -324,10 +338,17 @@ class History:
         assert change.is_empty == (not pending.parts)
         if pending.parts:
             self.unwritten.append(pending)
-            for offset in offsets(pending.parts):
+            for offset in sorted(o for o in offsets(pending.parts) if o >= self.start):
                 assert offset not in self.busy, "two changes at once"
                 self.busy[offset] = pending
         return pending
+
+    def _untake(self, pending: Pending) -> list[Part]:
+        """More is added to a change, which is taken anew then. What it had so far."""
+        assert self.unwritten.pop() is pending
+        for offset in offsets(pending.parts):
+            self.busy.pop(offset, None)
+        return pending.parts
 
     def _open(self) -> set[int]:
         window = set(range(self.start, self.end))

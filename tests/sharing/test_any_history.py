@@ -89,6 +89,25 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(member=MEMBERS, kind=KINDS, is_one_by_one=st.booleans())
     def acknowledge_own(self, member: str, kind: int, is_one_by_one: bool) -> None:
         """All that a member has, run by run or one by one."""
+        self.history.acknowledge(member, self._own(member, kind, is_one_by_one))
+
+    @rule(
+        member=MEMBERS,
+        kind=st.sampled_from([0, 1]),
+        is_one_by_one=st.booleans(),
+        max_records=st.integers(1, 12),
+        deleted=st.sampled_from([0, 0, 3]),
+    )
+    def accept_and_fetch(
+        self, member: str, kind: int, is_one_by_one: bool, max_records: int, deleted: int
+    ) -> None:
+        """In one change, before which it may be found that records were deleted."""
+        accepted = self.history.acknowledge(member, self._own(member, kind, is_one_by_one))
+        self.delete_records(deleted)
+        read = self.history.log.read(self.history.share.next_fetch_offset(), 4)
+        self.history.fetch(member, read, max_records, 500, is_strict=True, onto=accepted)
+
+    def _own(self, member: str, kind: int, is_one_by_one: bool) -> list[Acknowledgement]:
         history = self.history
         mine = sorted(
             o for o, h in history.held.items() if h.member == member and o not in history.busy
@@ -99,7 +118,7 @@ class AnyHistory(RuleBasedStateMachine):
                 said[-1] = Acknowledgement(said[-1].first_offset, offset, [kind])
             else:
                 said.append(Acknowledgement(offset, offset, [kind]))
-        history.acknowledge(member, said)
+        return said
 
     @rule(member=MEMBERS)
     def close_the_session(self, member: str) -> None:

@@ -24,6 +24,16 @@ def test_who_has_deleted_records_may_say_what_it_will() -> None:
     assert change.start_offset == 10
 
 
+def test_what_is_deleted_before_more_is_handed_out_with_it_does_not_count_as_complete() -> None:
+    group = Group()
+    group.fetch("ann", (0, 5))
+    accepted = group.begin_to_say("ann", 0, 4, ACCEPT)
+    group.share.on_log_start(3)
+    _, change = group.begin_to_fetch("ann", (5, 10), onto=accepted)
+    assert change is accepted
+    assert (change.start_offset, change.delivery_complete_count) == (5, 0)
+
+
 def test_the_log_may_begin_behind_all_of_the_window() -> None:
     group = Group()
     group.fetch("ann", (0, 10))

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.sharing.delivery import Acknowledge, Acknowledgement
+from pyk.sharing.delivery import Acknowledge, Acknowledgement, Change
 from pyk.sharing.sessions import SessionKey, SharedPartition, ShareSession
 from pyk.types import Uuid
 
 if TYPE_CHECKING:
     from pyk.metadata.image import Topic
+    from pyk.sharing.share import Share
 
 MEMBER_ID_LENGTH_MAX: Final = 36
 
 Outcome: TypeAlias = KafkaError | None
 """What became of the acknowledgements of a partition: None if they are taken."""
 Outcomes: TypeAlias = dict[SharedPartition, Outcome]
-Pending: TypeAlias = dict[SharedPartition, Awaitable[None]]
 
 
 class Batch(Protocol):
@@ -60,17 +60,66 @@ def knows_renewal(call: Call) -> bool:
     return call.version >= 2
 
 
-def acknowledge(
+class Acknowledged:
+    """What becomes of all that one request acknowledges: decided, persisted, and then told."""
+
+    def __init__(self) -> None:
+        self.outcomes: Outcomes = {}
+        self.pending: dict[SharedPartition, Awaitable[None]] = {}
+        """What is not persisted at once."""
+        self._heard: dict[SharedPartition, tuple[Share, Change]] = {}
+        """What is decided, and nobody has begun to persist."""
+
+    def hear(self, partition: SharedPartition, share: Share, change: Change) -> None:
+        if partition in self._heard:
+            self._keep(partition)  # It is named twice: one after the other.
+        self._heard[partition] = share, change
+
+    def keep(self, *, records_max: int = 0) -> None:
+        """Begin to persist what is not yet. Who is about to fetch so many records leaves what may
+        be persisted with them."""
+        for partition, (share, change) in list(self._heard.items()):
+            if not share.may_join(change, records_max):
+                self._keep(partition)
+
+    def take(self, partition: SharedPartition, share: Share) -> Change | None:
+        """What is to be persisted with what its member is handed out now of the share. It may be
+        another one by now than that which heard it."""
+        if partition not in self._heard or self._heard[partition][0] is not share:
+            return None
+        return self._heard.pop(partition)[1]
+
+    async def settle(self) -> Outcomes:
+        """The outcomes when nothing is pending any more."""
+        for partition, wait in self.pending.items():
+            try:
+                await wait
+            except KafkaError as refusal:
+                self.outcomes[partition] = refusal
+        self.pending.clear()
+        return self.outcomes
+
+    def _keep(self, partition: SharedPartition) -> None:
+        share, change = self._heard.pop(partition)
+        try:
+            kept = share.carry_out(change)
+        except KafkaError as refusal:
+            self.outcomes[partition] = refusal
+        else:
+            if kept is not None:
+                self.pending[partition] = kept
+
+
+def hear(
     said: Iterable[SaidOfTopic],
     key: SessionKey,
     call: Call,
     broker: Context,
     *,
     is_renewal: bool,
-) -> tuple[Outcomes, Pending]:
-    """What became of all that is acknowledged, and what is not decided yet."""
-    outcomes: Outcomes = {}
-    pending: Pending = {}
+) -> Acknowledged:
+    """Decide about all that is acknowledged. It is to be kept."""
+    acknowledged = Acknowledged()
     said = list(said)
     says_something = any(
         each.acknowledgement_batches for topic in said for each in topic.partitions
@@ -80,18 +129,18 @@ def acknowledge(
         for each in topic.partitions:
             partition = SharedPartition(topic.topic_id, each.partition_index)
             try:
-                outcome = _acknowledge(each, found, key, call, broker, is_renewal=is_renewal)
+                heard = _hear(each, found, key, call, broker, is_renewal=is_renewal)
             except KafkaError as refusal:
-                outcomes[partition] = refusal
+                acknowledged.outcomes[partition] = refusal
                 continue
             if says_something:
-                outcomes[partition] = None
-            if outcome is not None:
-                pending[partition] = outcome
-    return outcomes, pending
+                acknowledged.outcomes[partition] = None
+            if heard is not None:
+                acknowledged.hear(partition, *heard)
+    return acknowledged
 
 
-def _acknowledge(
+def _hear(
     said: Said,
     topic: Topic | None,
     key: SessionKey,
@@ -99,7 +148,7 @@ def _acknowledge(
     broker: Context,
     *,
     is_renewal: bool,
-) -> Awaitable[None] | None:
+) -> tuple[Share, Change] | None:
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     highest = Acknowledge.RENEW if knows_renewal(call) else Acknowledge.REJECT
@@ -109,7 +158,7 @@ def _acknowledge(
     if not batches:
         return None
     share = broker.shares.known(key.group_id, topic, said.partition_index)
-    return share.acknowledge(key.member_id, batches)
+    return share, share.hear(key.member_id, batches)
 
 
 def _checked(
@@ -131,16 +180,6 @@ def _checked(
         checked.append(Acknowledgement(first, last, types))
         previous = last
     return checked
-
-
-async def settle(outcomes: Outcomes, pending: Pending) -> Outcomes:
-    """The outcomes when nothing is pending any more."""
-    for partition, wait in pending.items():
-        try:
-            await wait
-        except KafkaError as refusal:
-            outcomes[partition] = refusal
-    return outcomes
 
 
 async def release(session: ShareSession, broker: Context) -> None:

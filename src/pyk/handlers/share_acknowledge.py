@@ -6,12 +6,11 @@ from collections.abc import Awaitable
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.acknowledgements import (
+    Acknowledged,
     Outcomes,
-    Pending,
-    acknowledge,
+    hear,
     release,
     session_key,
-    settle,
 )
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -33,12 +32,11 @@ def handle(
     check_enabled(broker)
     key = session_key(request.group_id, request.member_id)
     session = _session(key, request.share_session_epoch, broker)
-    outcomes, pending = acknowledge(
-        request.topics, key, call, broker, is_renewal=request.is_renew_ack
-    )
-    if pending or request.share_session_epoch == FINAL_EPOCH:
-        return _answer_later(outcomes, pending, session, request, broker)
-    return _answer(outcomes, key, broker)
+    acknowledged = hear(request.topics, key, call, broker, is_renewal=request.is_renew_ack)
+    acknowledged.keep()
+    if acknowledged.pending or request.share_session_epoch == FINAL_EPOCH:
+        return _answer_later(acknowledged, session, request, broker)
+    return _answer(acknowledged.outcomes, key, broker)
 
 
 def refuse(request: ShareAcknowledgeRequest, refusal: KafkaError) -> ShareAcknowledgeResponse:
@@ -55,13 +53,12 @@ def _session(key: SessionKey, epoch: int, broker: Context) -> ShareSession:
 
 
 async def _answer_later(
-    outcomes: Outcomes,
-    pending: Pending,
+    acknowledged: Acknowledged,
     session: ShareSession,
     request: ShareAcknowledgeRequest,
     broker: Context,
 ) -> ShareAcknowledgeResponse:
-    await settle(outcomes, pending)
+    outcomes = await acknowledged.settle()
     if request.share_session_epoch == FINAL_EPOCH:
         await release(session, broker)
     return _answer(outcomes, session.key, broker)

@@ -1,10 +1,11 @@
 """ShareFetch, v1-2: records for one member of a share group alone, for a time (KIP-932).
 
-    session -> acknowledgements -> what is there? -> enough? -> hand it out -> answer
+    session -> acknowledgements -> what is there? -> enough? -> hand it out -> persist -> answer
                                         ^              |
                                         +-- wait for more, or until the time is up
 
-What is there is looked at first, and handed out only when it is enough to answer with.
+What is there is looked at first, and handed out only when it is enough to answer with. What a
+member accepts and what it is handed for it are persisted together.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.acknowledgements import (
+    Acknowledged,
     Outcome,
-    Outcomes,
-    Pending,
-    acknowledge,
+    hear,
     knows_renewal,
     release,
     session_key,
-    settle,
 )
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.parked import Parked
 from pyk.handlers.share_calls import check_enabled
+from pyk.sharing.handout import NOTHING, Handed, Seen, Wish
 from pyk.sharing.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -36,7 +36,7 @@ from pyk.sharing.sessions import (
     SharedPartition,
     ShareSession,
 )
-from pyk.sharing.share import NOTHING, Handed, Seen, Share, Wish
+from pyk.sharing.share import Share
 from pyk.types import Uuid
 from pyk.wire.messages.share_fetch import (
     AcquiredRecords,
@@ -67,8 +67,7 @@ class Fetch(NamedTuple):
     session: ShareSession
     partitions: list[SharedPartition]
     """Those to fetch from, in turn."""
-    outcomes: Outcomes
-    pending: Pending
+    acknowledged: Acknowledged
     is_first: bool
     is_last: bool
 
@@ -88,21 +87,25 @@ def handle(
             return _refuse_slowly(request, refusal)
         raise
     epoch = request.share_session_epoch
-    outcomes, pending = (
-        acknowledge(request.topics, key, call, broker, is_renewal=is_renewal)
-        if _acknowledges(request)
-        else ({}, {})
-    )
     is_last = epoch == FINAL_EPOCH
     partitions = [] if is_last or is_renewal else session.in_turn(epoch)
-    fetch = Fetch(session, partitions, outcomes, pending, epoch == INITIAL_EPOCH, is_last)
+    acknowledged = Acknowledged()
+    if _acknowledges(request):
+        acknowledged = hear(request.topics, key, call, broker, is_renewal=is_renewal)
+        acknowledged.keep(records_max=request.max_records if partitions else 0)
+    fetch = Fetch(session, partitions, acknowledged, epoch == INITIAL_EPOCH, is_last)
     reader = Reader(request, fetch, broker)
-    if pending or is_last:
+    results = None
+    try:
+        if not acknowledged.pending and not is_last:
+            results = reader.read(is_late=request.max_wait_ms <= 0, is_sent_at_once=False)
+    finally:
+        acknowledged.keep()
+    if results is not None:
+        return _finish(results, fetch, reader, broker)
+    if acknowledged.pending or is_last:
         return _fetch_later(fetch, reader, request, broker)
-    results = reader.read(is_late=request.max_wait_ms <= 0, is_sent_at_once=False)
-    if results is None:
-        return _park(fetch, reader, request, broker)
-    return _finish(results, fetch, reader, broker)
+    return _park(fetch, reader, request, broker)
 
 
 def refuse(request: ShareFetchRequest, refusal: KafkaError) -> ShareFetchResponse:
@@ -173,6 +176,9 @@ class Reader:
         self.shares: dict[SharedPartition, Share] = {}
         self.waits: dict[SharedPartition, Awaitable[None]] = {}
         """What was handed out may be sent when these are over."""
+        self._joined: set[SharedPartition] = set()
+        """Where what is accepted is persisted with what is handed out."""
+        self._acknowledged = fetch.acknowledged
         self._afterwards: list[Callable[[], None]] = []
         self._wish = Wish(
             key.member_id,
@@ -198,10 +204,7 @@ class Reader:
             return self._refusals
         self.goes_on = False
         for _ in range(ROUNDS):
-            seen, results = self._look()
-            size = 0
-            for each in seen.values():
-                size += each.piece.records.size
+            seen, size, results = self._look()
             if not results and not is_late and size < max(self._min_bytes, 1):
                 return None
             self._hand_out(seen, results, is_sent_at_once=is_sent_at_once)
@@ -217,20 +220,26 @@ class Reader:
             return {**dict.fromkeys(self.shares, NOTHING), **results, **self._refusals}
         return None
 
-    def _look(self) -> tuple[dict[SharedPartition, Seen], Results]:
-        """What is there, of which each may have as much of the answer as the others."""
+    def _look(self) -> tuple[dict[SharedPartition, Seen], int, Results]:
+        """What is there, up to the first partition that has enough by itself, and its size. Each
+        may have as much of the answer as the others."""
         bytes_max = max(self._max_bytes // len(self.shares), 1)
         found: dict[SharedPartition, Seen] = {}
         failed: Results = {}
+        size, is_alone = 0, len(self.shares) == 1
         for partition, share in self.shares.items():
             try:
                 seen = share.look(bytes_max)
             except KafkaError as refusal:
                 failed[partition] = refusal
-            else:
-                if seen is not None:
-                    found[partition] = seen
-        return found, failed
+                continue
+            if seen is not None:
+                found[partition] = seen
+                size += seen.piece.records.size
+                is_enough = size >= self._min_bytes
+                if is_enough and not is_alone and share.offers(seen, self._wish.records_max):
+                    break
+        return found, size, failed
 
     def write_down(self) -> None:
         for call in self._afterwards:
@@ -248,10 +257,14 @@ class Reader:
             wish = self._wish
             if left < wish.records_max:
                 wish = wish._replace(records_max=left)
+            share = self.shares[partition]
+            accepted = self._acknowledged.take(partition, share)
+            if accepted is not None:
+                self._joined.add(partition)
             try:
-                handed, wait = self.shares[partition].hand_out(seen, wish, afterwards)
+                handed, wait = share.hand_out(seen, wish, accepted, afterwards)
             except KafkaError as refusal:
-                results[partition] = refusal
+                self._refuse(partition, refusal, results)
                 continue
             results[partition] = handed
             left -= handed.records_count
@@ -264,7 +277,12 @@ class Reader:
             try:
                 await wait
             except KafkaError as refusal:
-                results[partition] = refusal
+                self._refuse(partition, refusal, results)
+
+    def _refuse(self, partition: SharedPartition, refusal: KafkaError, results: Results) -> None:
+        results[partition] = refusal
+        if partition in self._joined:
+            self._acknowledged.outcomes[partition] = refusal
 
 
 def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
@@ -279,7 +297,7 @@ def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
 async def _fetch_later(
     fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Context
 ) -> ShareFetchResponse:
-    await settle(fetch.outcomes, fetch.pending)
+    await fetch.acknowledged.settle()
     response: ShareFetchResponse = await _park(fetch, reader, request, broker)
     if fetch.is_last:
         await release(fetch.session, broker)
@@ -304,7 +322,7 @@ def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Cont
 def _finish(
     results: Results, fetch: Fetch, reader: Reader, broker: Context
 ) -> ShareFetchResponse | Later:
-    if reader.waits:
+    if reader.waits or fetch.acknowledged.pending:
         reader.write_down()
         return _finish_later(results, fetch, reader, broker)
     return _answer(results, fetch, broker)
@@ -314,6 +332,7 @@ async def _finish_later(
     results: Results, fetch: Fetch, reader: Reader, broker: Context
 ) -> ShareFetchResponse:
     await reader.finish(results)
+    await fetch.acknowledged.settle()
     return _answer(results, fetch, broker)
 
 
@@ -322,11 +341,11 @@ def _answer(results: Results, fetch: Fetch, broker: Context) -> ShareFetchRespon
     for partition, result in results.items():
         if _is_told(partition, result, fetch.session) or fetch.is_first:
             told[partition] = result
-    for partition in fetch.outcomes:
+    for partition in fetch.acknowledged.outcomes:
         told.setdefault(partition, NOTHING)
     topics: dict[Uuid, ShareFetchableTopicResponse] = {}
     for partition, result in told.items():
-        refusal = fetch.outcomes.get(partition)
+        refusal = fetch.acknowledged.outcomes.get(partition)
         topic = topics.get(partition.topic_id)
         if topic is None:
             topic = ShareFetchableTopicResponse(topic_id=partition.topic_id, partitions=[])

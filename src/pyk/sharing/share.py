@@ -15,32 +15,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NoReturn, Protocol, TypeAlias
 
 import trio
-from msgspec import Struct
 
 from pyk.coordinator.share_coordinator import Persister, ShareState
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.segment import Piece
-from pyk.log.transactions import AbortedTransaction
-from pyk.replication.partition import Isolation, Partition, Wakeable
-from pyk.sharing.delivery import (
-    Acknowledgement,
-    Acquired,
-    Change,
-    Limits,
-)
+from pyk.replication.partition import Partition, Wakeable
+from pyk.sharing.delivery import Acknowledgement, Change
+from pyk.sharing.handout import Handed, Seen, Terms, Wish
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.share_partition import SharePartition
-from pyk.sharing.start import StartingPoint
 from pyk.sharing.tally import Tally
-from pyk.types import Records
 
 logger = logging.getLogger(__name__)
 
 NOT_INITIALISED: Final = -1
+
+Fail: TypeAlias = Callable[[Change, KafkaError], None]
+"""What to do about a change that cannot be persisted."""
 
 _AWAY: Final = frozenset(
     {
@@ -53,50 +47,6 @@ _FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STAT
 _KNOWN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _OVER: Final = _FENCED | _KNOWN | {ErrorCode.INVALID_REQUEST}
 """What is known here is not what is kept any more. The last is for what is not kept at all."""
-
-
-class Terms(NamedTuple):
-    """What the group's configuration says now."""
-
-    limits: Limits
-    isolation: Isolation
-    start: StartingPoint
-    dead_letter_topic: str | None
-    lock_timeout_ms: int
-    """How long a member has a record for itself."""
-
-
-class Wish(NamedTuple):
-    """What a member wants to be handed."""
-
-    member_id: str
-    records_max: int
-    batch_size: int
-    is_strict: bool
-    """Whether `records_max` may not be passed to hand out whole batches."""
-
-
-class Seen(Struct, frozen=True):
-    """What the log has from where the group goes on."""
-
-    offset: int
-    piece: Piece
-    aborted: Sequence[AbortedTransaction]
-    limits: Limits
-    """By which it may be acquired."""
-
-
-class Handed(Struct, frozen=True):
-    """What a member gets."""
-
-    acquired: Sequence[Acquired]
-    records: Records
-    records_count: int
-    has_moved: bool
-    """Whether the group is further than before, if only past what nobody is to see."""
-
-
-NOTHING: Final = Handed((), b"", 0, False)
 
 
 class Surroundings(Protocol):
@@ -164,8 +114,8 @@ class Share:
             state.batches,
             is_known=state.start_offset != NOT_INITIALISED,
         )
-        self._carry_out(self.machine.on_log_start(self.partition.log.start_offset))
-        self._carry_out(self.machine.recover(terms.limits))
+        self.carry_out(self.machine.on_log_start(self.partition.log.start_offset))
+        self.carry_out(self.machine.recover(terms.limits))
         self.wake_all()
 
     @property
@@ -202,19 +152,29 @@ class Share:
         if machine is None or not machine.can_acquire(terms.limits):
             return None
         if machine.start_offset < self.partition.log.start_offset:
-            self._carry_out(machine.on_log_start(self.partition.log.start_offset))
+            self.carry_out(machine.on_log_start(self.partition.log.start_offset))
         offset = machine.next_fetch_offset()
         if offset >= self.partition.visible_end(terms.isolation):
             return None
         piece, aborted = self.partition.read(offset, bytes_max, terms.isolation)
         return None if piece is None else Seen(offset, piece, aborted or (), terms.limits)
 
+    def offers(self, seen: Seen, records: int) -> bool:
+        """Whether so many can be acquired of it, unless some are not there or for nobody."""
+        assert self.machine is not None
+        return self.machine.reach(seen.offset, records) <= seen.piece.end_offset
+
     def hand_out(
-        self, seen: Seen, wish: Wish, afterwards: list[Callable[[], None]] | None = None
+        self,
+        seen: Seen,
+        wish: Wish,
+        accepted: Change | None = None,
+        afterwards: list[Callable[[], None]] | None = None,
     ) -> tuple[Handed, Awaitable[None] | None]:
         """Acquire of what was seen, in the same breath. It may be sent when the awaitable is over,
         if there is one, unless that raises KafkaError. Raise KafkaError.
 
+        What the member has `accepted` in the same breath, if it `may_join`, is persisted with it.
         Whoever is about to send it at once gives a list for what is to be called right after that.
         """
         machine = self.machine
@@ -232,6 +192,7 @@ class Share:
             aborted=batches.unwanted,
             limits=seen.limits,
             now=trio.current_time(),
+            onto=accepted,
         )
         if acquired:
             first, last = acquired[0].first_offset, acquired[-1].last_offset
@@ -243,27 +204,13 @@ class Share:
         if afterwards is not None and not self._is_held_up and machine.is_presumed(change):
             afterwards.append(lambda: self._write_down(change))
             return handed, None
-        return handed, self._carry_out(change)
+        return handed, self.carry_out(change)
 
     def _write_down(self, change: Change) -> None:
         """Persist what was sent."""
-        try:
-            kept = self._keep(change)
-        except KafkaError as refusal:
-            self._leave_open(change, refusal)
-            return
-        if kept is None:
-            self._settle(change, is_persisted=True)
-        else:
-            self._later(lambda: self._write_down_when(kept, change))
-
-    async def _write_down_when(self, kept: Awaitable[None], change: Change) -> None:
-        try:
-            await kept
-        except KafkaError as refusal:
-            self._leave_open(change, refusal)
-        else:
-            self._settle(change, is_persisted=True)
+        pending = self._persist(change, self._leave_open)
+        if pending is not None:
+            self._later(lambda: pending)
 
     def _leave_open(self, change: Change, refusal: KafkaError) -> None:
         """A member has what could not be persisted."""
@@ -276,10 +223,9 @@ class Share:
 
     # Taking back
 
-    def acknowledge(
-        self, member_id: str, acknowledgements: Sequence[Acknowledgement]
-    ) -> Awaitable[None] | None:
-        """Raise KafkaError."""
+    def hear(self, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Change:
+        """What follows from what a member says: it is to be carried out, or handed out with, in the
+        same breath. Raise KafkaError."""
         self.check()
         machine = self.machine
         if machine is None:
@@ -289,7 +235,16 @@ class Share:
         limits = self._surroundings.terms_of(self.key.group_id).limits
         change = machine.acknowledge(member_id, acknowledgements, limits, trio.current_time())
         self.tally.count_acknowledged(acknowledgements)
-        return self._carry_out(change)
+        return change
+
+    def may_join(self, change: Change, records_max: int) -> bool:
+        """Whether what a member says makes no difference to the so many records that it is handed
+        in the same breath, so that both can be persisted at once."""
+        assert self.machine is not None
+        if records_max <= 0 or self._is_held_up or not self.machine.is_accepting(change):
+            return False
+        limits = self._surroundings.terms_of(self.key.group_id).limits
+        return limits.in_flight - self.machine.in_flight >= records_max
 
     def release(self, member_id: str) -> Awaitable[None] | None:
         """What a member has is for others. Raise KafkaError."""
@@ -297,7 +252,7 @@ class Share:
         if machine is None or self.failure is not None:
             return None
         limits = self._surroundings.terms_of(self.key.group_id).limits
-        return self._carry_out(machine.release(member_id, limits))
+        return self.carry_out(machine.release(member_id, limits))
 
     def deadline(self) -> float | None:
         return None if self.machine is None or self.failure else self.machine.deadline()
@@ -308,7 +263,7 @@ class Share:
             return True
         limits = self._surroundings.terms_of(self.key.group_id).limits
         try:
-            self._carry_out(self.machine.expire(limits, trio.current_time()))
+            self.carry_out(self.machine.expire(limits, trio.current_time()))
         except KafkaError as refusal:
             logger.warning("the locks of %s stay: %s", self.key.text, refusal)
             return False
@@ -316,7 +271,7 @@ class Share:
 
     # Changes
 
-    def _carry_out(self, change: Change) -> Awaitable[None] | None:
+    def carry_out(self, change: Change) -> Awaitable[None] | None:
         """Persist what was decided, and settle it. Raise KafkaError if that fails."""
         if change.is_empty:
             self._settle(change, is_persisted=True)
@@ -326,14 +281,29 @@ class Share:
             letters_to = self._surroundings.terms_of(self.key.group_id).dead_letter_topic
         if letters_to is not None or self._is_held_up:
             return self._queue(change, letters_to)
+        pending = self._persist(change, self._take_back)
+        return None if pending is None else self._later(lambda: pending)[0]
+
+    def _persist(self, change: Change, fail: Fail) -> Awaitable[None] | None:
+        """Keep it and settle it, at once or in time. Raise, or let the awaitable, what `fail` does
+        if it cannot be kept."""
         try:
             kept = self._keep(change)
         except KafkaError as refusal:
-            raise self._take_back(change, refusal) from refusal
+            fail(change, refusal)
+            return None
         if kept is None:
             self._settle(change, is_persisted=True)
             return None
-        return self._later(lambda: self._settle_when(kept, change))[0]
+        return self._persist_later(kept, change, fail)
+
+    async def _persist_later(self, kept: Awaitable[None], change: Change, fail: Fail) -> None:
+        try:
+            await kept
+        except KafkaError as refusal:
+            fail(change, refusal)
+        else:
+            self._settle(change, is_persisted=True)
 
     @property
     def _is_held_up(self) -> bool:
@@ -348,14 +318,9 @@ class Share:
             # The letters first: after a crash in between there is one twice, and none is missing.
             if letters_to is not None:
                 await self._surroundings.bury(self, change, letters_to)
-            try:
-                kept = self._keep(change)
-            except KafkaError as refusal:
-                raise self._take_back(change, refusal) from refusal
-            if kept is None:
-                self._settle(change, is_persisted=True)
-            else:
-                await self._settle_when(kept, change)
+            pending = self._persist(change, self._take_back)
+            if pending is not None:
+                await pending
 
         outcome, self._held_up = self._later(run)
         return outcome
@@ -395,13 +360,6 @@ class Share:
         self._surroundings.start_soon(run_to_the_end)
         return wait(), done
 
-    async def _settle_when(self, kept: Awaitable[None], change: Change) -> None:
-        try:
-            await kept
-        except KafkaError as refusal:
-            raise self._take_back(change, refusal) from refusal
-        self._settle(change, is_persisted=True)
-
     def _settle(self, change: Change, *, is_persisted: bool) -> None:
         assert self.machine is not None
         if is_persisted:
@@ -411,11 +369,12 @@ class Share:
         if is_news:
             self.wake_all()
 
-    def _take_back(self, change: Change, refusal: KafkaError) -> KafkaError:
+    def _take_back(self, change: Change, refusal: KafkaError) -> NoReturn:
+        """Nothing of it has happened, and whoever asked for it hears that."""
         self._settle(change, is_persisted=False)
         if refusal.code in _OVER:
-            return self._give_up(refusal)
-        return as_heard(refusal)
+            raise self._give_up(refusal) from refusal
+        raise as_heard(refusal) from refusal
 
     # Who waits
 

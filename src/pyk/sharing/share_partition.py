@@ -134,14 +134,16 @@ class SharePartition:
         aborted: Sequence[Span],
         limits: Limits,
         now: float,
+        onto: Change | None = None,
     ) -> tuple[list[Acquired], Change]:
         """What the member gets of record batches that were read from `fetch_offset` on.
 
         `max_records` is a limit if it is strict, and otherwise a hint, as whole record batches are
         handed out. What is not in the log any more, and what is aborted, is archived on the way.
+        All of it is added to the change `onto` that nobody has begun to persist, if there is one.
         """
         assert fetch_offset <= self.end_offset, "offsets were passed over that nobody has fetched"
-        change, acquired = Change(), list[Acquired]()
+        change, acquired = Change() if onto is None else onto, list[Acquired]()
         if not batches or max_records <= 0:
             return acquired, self._window.made(change)
         deadline = now + limits.lock_duration
@@ -214,6 +216,15 @@ class SharePartition:
         """
         self._window.drop_before(log_start_offset)
         return self._window.made(Change())
+
+    def is_accepting(self, change: Change) -> bool:
+        """Whether all that it does is to end deliveries: nothing of it can be acquired, and there
+        are no dead letters."""
+        return (
+            bool(change.parts)
+            and not change.dead
+            and all(p.after.is_complete for p in change.parts)
+        )
 
     def is_presumed(self, change: Change) -> bool:
         """Whether the records of an acquisition, the last that was made, may be sent before it is

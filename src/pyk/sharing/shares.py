@@ -23,8 +23,9 @@ from pyk.replication.partition import Isolation, Partition
 from pyk.replication.replicas import Replicas
 from pyk.sharing.dead_letters import append, letters
 from pyk.sharing.delivery import Change, Limits
+from pyk.sharing.handout import Terms
 from pyk.sharing.sessions import ShareSession, ShareSessions
-from pyk.sharing.share import Share, Terms
+from pyk.sharing.share import Share
 from pyk.sharing.start import StartingPoint
 from pyk.sharing.tally import Tally
 from pyk.wire.compression import CorruptBatch

@@ -42,7 +42,7 @@ class Window:
         self.redeliveries = 0
         self._open_from = start_offset
         """Nothing before it can be acquired."""
-        self._unsettled = 0
+        self._unsettled: set[Change] = set()
         self._promised = 0
         """The latest start offset of the changes that are not settled."""
         self._is_unsure = False
@@ -76,11 +76,13 @@ class Window:
         self.runs.put(base, end, held)
 
     def made(self, change: Change) -> Change:
-        """Nothing is added to the change: say how the window is when it is kept."""
+        """Say how the window is when the change is kept. If more is added to it, before anybody has
+        begun to persist it, it is made again."""
         runs = self.runs
         change.start_offset, change.delivery_complete_count = runs.start, self.complete
         if not change.parts:
             return change
+        self._unsettled.discard(change)
         if not self._unsettled:
             if self._is_unsure:
                 self._restate(change)
@@ -91,16 +93,17 @@ class Window:
         added = 0
         for base, end, _, after in change.parts:
             if after.is_complete:
-                added += end - base
+                # Records may be deleted before more is added.
+                added += max(end - max(base, runs.start), 0)
         left = max(change.start_offset - runs.start, 0)
         change.delivery_complete_count += added - left
         self._promised = max(self._promised, change.start_offset)
-        self._unsettled += 1
+        self._unsettled.add(change)
         return change
 
     def is_presumed(self, change: Change) -> bool:
         """Whether its records count as delivered after a crash though it is not written yet."""
-        if self._kept_end is None or self._unsettled != 1 or not change.parts:
+        if self._kept_end is None or len(self._unsettled) != 1 or not change.parts:
             return False
         for base, end, _, after in change.parts:
             is_next = self._kept_end <= base and end <= self._kept_end + PRESUMED
@@ -130,7 +133,7 @@ class Window:
                 self._count_acquired(end - base, after, before)
             self._put(base, end, held)
             is_open = is_open or held.state is AVAILABLE
-        self._unsettled -= 1
+        self._unsettled.discard(change)
         if is_persisted:
             kept = max(batch.last_offset for batch in change.batches) + 1
             self._kept_end = max(self._kept_end or 0, change.start_offset, kept)

@@ -68,9 +68,9 @@ class StateBatches:
     def _add(self, added: StateBatch) -> None:
         first, last = added.first_offset, added.last_offset
         batches = self._batches
-        if not batches or batches[-1].last_offset < first - 1:
+        if not batches or batches[-1].last_offset < first:
             # As almost all are: those of a snapshot, and of readers that go on.
-            batches.append(added)
+            _join(batches, added, first, last)
             return
         start = bisect_left(batches, (first,))
         if start and batches[start - 1].last_offset >= first - 1:
