@@ -45,7 +45,7 @@ class Model:
     batches: list[Stored] = field(default_factory=list)
     """Those before the start included, as long as their segment is there."""
     retired: list[Stored] = field(default_factory=list)
-    """Those that were there before them."""
+    """Those that were there before them, and markers that compaction has removed."""
     end: int = 0
     start: int = 0
     high_watermark: int = 0
@@ -60,13 +60,17 @@ class Model:
             first = self.undecided(self.end).get(header.producer_id, self.end)
             self.aborted_by[header.base_offset] = {
                 record.offset
-                for other in [*self.retired, *self.batches]
+                for other in self.ever()
                 if other.header.producer_id == header.producer_id
                 for record in other.records
                 if record.offset >= first
             }
         self.batches.append(stored)
         self.end = header.next_offset
+
+    def ever(self) -> list[Stored]:
+        """What is there, and what was there before."""
+        return sorted([*self.retired, *self.batches], key=lambda stored: stored.header.base_offset)
 
     def advance_start(self, offset: int) -> None:
         self.start = offset
@@ -93,7 +97,7 @@ class Model:
     def undecided(self, before: int) -> dict[int, int]:
         """Where transactions begin that have no marker before an offset."""
         open_at: dict[int, int] = {}
-        for stored in [*self.retired, *self.batches]:
+        for stored in self.ever():
             header = stored.header
             if header.base_offset >= before:
                 break
@@ -110,7 +114,7 @@ class Model:
     def aborted(self) -> Iterator[tuple[int, int, int]]:
         """Producer, first offset and marker, of those that are there."""
         open_at: dict[int, int] = {}
-        for stored in [*self.retired, *self.batches]:
+        for stored in self.ever():
             header = stored.header
             if stored.outcome is not None:
                 first = open_at.pop(header.producer_id, None)
@@ -326,6 +330,10 @@ class LogMachine(RuleBasedStateMachine):
         end = self.model.cleaned_until = self.log.cleaned_until
         assert end > 0
         before, self.model.batches = self.model.batches, list(self.stored())
+        markers = {s.header.base_offset for s in self.model.batches if s.outcome is not None}
+        self.model.retired += [
+            s for s in before if s.outcome is not None and s.header.base_offset not in markers
+        ]
         found = {record.offset: record for record in self.model.records()}
         known = {r.offset: r for stored in before for r in stored.records}
         assert found.items() <= known.items(), "what stays is as it was"
