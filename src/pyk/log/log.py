@@ -233,7 +233,8 @@ class Log:
                 f"{self.directory.name} has {self.start_offset} to {self.end_offset}, and not"
                 f" {offset}",
             )
-        return self._segments.read(offset, bytes_max, end_offset)
+        last = self._segments.active.read_last(offset, end_offset)
+        return last or self._segments.read(offset, bytes_max, end_offset)
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records between the two."""
@@ -362,6 +363,17 @@ class Log:
         except OSError as error:
             raise storage_error(self.directory.name, error) from error
         self._state.take_snapshot(self._segments.active.base_offset)
+
+    @property
+    def wants_disk(self) -> bool:
+        """Whether there is something for the disk to begin with, now or in time. It is not so
+        after most appends."""
+        segments = self._segments
+        return (
+            segments.active.is_writeback_due
+            or segments.flushed_end < segments.bases[-1]
+            or segments.config.flush_ms != INT64_MAX
+        )
 
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms ask for it."""

@@ -282,6 +282,18 @@ class Segment:
         records = FileSlice(self._file, first.position, end - first.position)
         return Piece(records, next_offset, first.header)
 
+    def read_last(self, offset: int, end_offset: int) -> Piece | None:
+        """The same for who waits for records, and reads just the batch that was appended last. None
+        does not say that there is none."""
+        last = self._last
+        if last is None:
+            return None
+        position, header = last
+        next_offset = header.next_offset
+        if not header.base_offset <= offset < next_offset <= end_offset:
+            return None
+        return Piece(FileSlice(self._file, position, header.size), next_offset, header)
+
     def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
         """The first record at or after both, down to the record inside its batch."""
         if timestamp > self.newest.timestamp:
