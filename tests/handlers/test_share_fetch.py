@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from functools import partial
-from typing import Any, Self
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
 import trio.testing
 from trio.testing import MockClock
 
-from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import ErrorCode
-from pyk.handlers import share_fetch
 from pyk.handlers.context import Context
-from pyk.handlers.parked import Parked
 from pyk.metadata.controller import set_group_config
 from pyk.metadata.topics import TopicReference, delete_topics
 from pyk.replication.partition import Isolation, Marker
 from pyk.sharing.dead_letters import records_of
-from pyk.wire.messages.share_fetch import ShareFetchResponse
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, create, open_context, produce, sent
+from tests.handlers.brokers import NOW_MS, create, open_context, produce
 from tests.handlers.queues import (
     GROUP,
     Worker,
@@ -30,7 +24,6 @@ from tests.handlers.queues import (
     initialise,
     of_partition,
     offsets_sent,
-    state_end,
 )
 from tests.simulated_disk import SimulatedDisk
 
@@ -410,97 +403,6 @@ async def test_what_cannot_be_kept_is_not_handed_out(autojump_clock: MockClock) 
         disk.capacity = None
         answer = await ann.acknowledge((0, 1, ACCEPT))
         assert answer.responses[0].partitions[0].error_code == ErrorCode.NONE
-
-
-class Waiting:
-    """A worker that waits for the next record, until the end of the block. What it gets is seen at
-    the moment in which it is sent."""
-
-    def __init__(self, worker: Worker, when_sent: Callable[[], None]) -> None:
-        self._worker = worker
-        self._when_sent = when_sent
-        self.responses: list[ShareFetchResponse] = []
-
-    async def __aenter__(self) -> Self:
-        request = self._worker.request(max_wait_ms=10_000)
-        parked = share_fetch.handle(request, self._worker.call, self._worker.broker)
-        assert isinstance(parked, Parked)
-        self._nursery = trio.open_nursery()
-        nursery = await self._nursery.__aenter__()
-        nursery.start_soon(parked.wait, self._take)
-        await trio.testing.wait_all_tasks_blocked()
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        await self._nursery.__aexit__(*raised)
-        self._worker.epoch += 1
-
-    def _take(self, response: ShareFetchResponse) -> None:
-        self.responses.append(sent(response, 2))
-        self._when_sent()
-
-
-@pytest.mark.parametrize(("count", "written_first"), [(3, 0), (PRESUMED + 1, 1)])
-async def test_who_waits_gets_the_next_few_records_before_that_is_written_down(
-    broker: Context, autojump_clock: MockClock, count: int, written_first: int
-) -> None:
-    ann = Worker(broker, "ann", TOPIC)
-    await ann.fetch()
-    before, when_sent = state_end(broker), list[int]()
-    async with Waiting(ann, lambda: when_sent.append(state_end(broker))) as waiting:
-        produce(broker, TOPIC, count)
-    assert acquired(waiting.responses[0]) == [(0, count - 1, 1)]
-    assert (when_sent, state_end(broker)) == ([before + written_first], before + 1)
-
-
-async def test_after_any_kill_a_record_counts_as_often_as_it_was_delivered(
-    autojump_clock: MockClock,
-) -> None:
-    """A kill before each operation of the disk, while records come one by one to who waits."""
-    disk, delivered = SimulatedDisk(), list[int]()
-    killed: list[tuple[SimulatedDisk, list[int]]] = []
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
-        ann = Worker(broker, "ann", TOPIC)
-        await ann.fetch()
-        disk.watch = lambda: killed.append((disk.kill9(), delivered.copy()))
-        for offset in range(3):
-            async with Waiting(ann, partial(delivered.append, offset)) as waiting:
-                produce(broker, TOPIC, 1)
-            assert acquired(waiting.responses[0]) == [(offset, offset, 1)]
-            if offset == 1:
-                await ann.acknowledge((0, 0, ACCEPT))
-        disk.watch = None
-    assert len(killed) >= 6
-    for each, had in killed:
-        async with open_context(LOCKS, disk=each) as broker:
-            found = acquired(await Worker(broker, "bob", TOPIC).fetch(max_wait_ms=1000))
-            assert [count for _, _, count in found] == [2] * len(found)
-            again = [offset for first, last, _ in found for offset in range(first, last + 1)]
-            assert again in (had, had[1:]), "the first was accepted in the end"
-
-
-async def test_what_was_sent_is_the_members_though_it_cannot_be_written_down(
-    autojump_clock: MockClock,
-) -> None:
-    disk = SimulatedDisk()
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
-        ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
-        await ann.fetch()
-        async with Waiting(ann, lambda: setattr(disk, "capacity", 0)) as waiting:
-            produce(broker, TOPIC, 1)
-        assert acquired(waiting.responses[0]) == [(0, 0, 1)]
-        assert acquired(await bob.fetch()) == []
-        disk.capacity = None
-        produce(broker, TOPIC, 1)
-        assert acquired(await bob.fetch()) == [(1, 1, 1)]
-        disk = disk.kill9()
-    async with open_context(LOCKS, disk=disk) as broker:
-        # What was written down next has told of both.
-        assert acquired(await Worker(broker, "cy", TOPIC).fetch(max_wait_ms=1000)) == [(0, 1, 2)]
 
 
 async def test_who_begins_again_and_again_is_remembered_once(

@@ -141,6 +141,7 @@ class History:
         if not batches:
             return
         available, old_end = self._open(), self.end
+        is_foreseen = is_sent and self._foresees(batches, max_records)
         had_room = self.end - self.start < LIMITS.in_flight
         acquired, change = self.share.acquire(
             member,
@@ -172,8 +173,16 @@ class History:
         fresh = {o for o in present if self.counts.get(o, 0) < LIMITS.deliveries}
         taken = [each.first_offset for each in acquired]
         assert taken[:1] == sorted(fresh)[:1], "the first that can be had is had"
-        if is_sent and self.share.is_presumed(change):
+        if is_foreseen:
+            base, end = batches[0]
+            assert acquired == [Acquired(base, end - 1, 1)], "another thing was sent"
             self._send(pending)
+
+    def _foresees(self, batches: Sequence[Span], max_records: int) -> bool:
+        """As the shell does it, which sends nothing first but one batch that members may see."""
+        if len(batches) > 1 or offsets(batches) & offsets(self.log.aborted):
+            return False
+        return self.share.foresees(*batches[0], max_records, LIMITS)
 
     def _send(self, pending: Pending) -> None:
         """Hand out what is not written yet. It is the last one that was made."""

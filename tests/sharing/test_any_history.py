@@ -19,6 +19,8 @@ from tests.sharing.log import Read
 MEMBERS = st.sampled_from(["ann", "bob", "cy"])
 SIZES = st.integers(1, 6)
 KINDS = st.sampled_from([0, 1, 1, 2, 2, 2, 3, 4])
+READ = st.sampled_from([1, 1, 8])
+"""How many batches: what comes to who waits is mostly one."""
 
 
 class AnyHistory(RuleBasedStateMachine):
@@ -58,18 +60,20 @@ class AnyHistory(RuleBasedStateMachine):
         read = self.history.log.read(self.history.share.next_fetch_offset(), 4)
         self.history.fetch(member, read, max_records, batch_size, is_strict=is_strict)
 
-    @rule(member=MEMBERS, max_records=st.integers(1, 24), reaches=st.booleans())
-    def fetch_and_send_first(self, member: str, max_records: int, reaches: bool) -> None:
+    @rule(member=MEMBERS, max_records=st.integers(1, 24), count=READ, reaches=st.booleans())
+    def fetch_and_send_first(
+        self, member: str, max_records: int, count: int, reaches: bool
+    ) -> None:
         """What may be sent before it is written is, and then the write may fail."""
-        read = self.history.log.read(self.history.share.next_fetch_offset(), 8)
+        read = self.history.log.read(self.history.share.next_fetch_offset(), count)
         self.history.fetch(member, read, max_records, 500, is_strict=True, is_sent=True)
         if any(pending.is_sent for pending in self.history.unwritten):
             self.history.write(reaches=reaches, is_heard=reaches)
             self.history.settle(0)
 
-    @rule(member=MEMBERS, max_records=st.integers(1, 24))
-    def send_and_crash(self, member: str, max_records: int) -> None:
-        read = self.history.log.read(self.history.share.next_fetch_offset(), 8)
+    @rule(member=MEMBERS, max_records=st.integers(1, 24), count=READ)
+    def send_and_crash(self, member: str, max_records: int, count: int) -> None:
+        read = self.history.log.read(self.history.share.next_fetch_offset(), count)
         self.history.fetch(member, read, max_records, 500, is_strict=True, is_sent=True)
         self.crash()
 

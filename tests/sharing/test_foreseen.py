@@ -1,5 +1,5 @@
-"""What may be sent before it is decided and persisted: what is sure to be decided so, and what a crash
-would have counted as delivered anyway."""
+"""What may be sent before it is decided and persisted: what is sure to be decided so, and what a
+crash would have counted as delivered anyway."""
 
 from __future__ import annotations
 

@@ -7,14 +7,16 @@
 
 A change is decided at once and settled when it is persisted: until then nobody else can do anything
 with its records. That is before the answer, also for what is handed out, so that after a crash a
-record has been delivered at most as often as its count says. Who waits for the next record gets it
-before that is persisted: the machine says when that makes no difference to what a crash leaves.
+record has been delivered at most as often as its count says. Who waits for the next batch gets it
+before all that, in the same breath: the machine says when it is sure to be decided so, and makes no
+difference to what a crash leaves.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, NoReturn, Protocol, TypeAlias
 
 import trio
@@ -23,7 +25,7 @@ from pyk.coordinator.share_coordinator import Persister, ShareState
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.replication.partition import Partition, Wakeable
-from pyk.sharing.delivery import Acknowledgement, Change
+from pyk.sharing.delivery import Acknowledgement, Acquired, Change
 from pyk.sharing.handout import Handed, Seen, Terms, Wish
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.share_partition import SharePartition
@@ -177,6 +179,38 @@ class Share:
         What the member has `accepted` in the same breath, if it `may_join`, is persisted with it.
         Whoever is about to send it at once gives a list for what is to be called right after that.
         """
+        if afterwards is not None:
+            foreseen = self._foresee(seen, wish)
+            if foreseen is not None:
+                afterwards.append(partial(self._make_true, foreseen, seen, wish))
+                return foreseen, None
+        handed, change = self._acquire(seen, wish, accepted)
+        return handed, self.carry_out(change)
+
+    def _foresee(self, seen: Seen, wish: Wish) -> Handed | None:
+        """What the member will get, if that is the one batch that was seen, as it is, and if it may
+        be sent before that is decided and persisted."""
+        assert self.machine is not None
+        piece, first = seen.piece, seen.piece.first
+        base, end = first.base_offset, piece.end_offset
+        if (
+            first.next_offset != end
+            or first.is_control
+            or seen.aborted
+            or not self.machine.foresees(base, end, wish.records_max, seen.limits)
+        ):
+            return None
+        return Handed((Acquired(base, end - 1, 1),), piece.records, end - base, True)
+
+    def _make_true(self, foreseen: Handed, seen: Seen, wish: Wish) -> None:
+        """Decide what was sent, and persist it."""
+        handed, change = self._acquire(seen, wish, None)
+        assert handed == foreseen
+        pending = self._persist(change, self._leave_open)
+        if pending is not None:
+            self._later(lambda: pending)
+
+    def _acquire(self, seen: Seen, wish: Wish, accepted: Change | None) -> tuple[Handed, Change]:
         machine = self.machine
         assert machine is not None
         records = seen.piece.records
@@ -197,20 +231,13 @@ class Share:
         if acquired:
             first, last = acquired[0].first_offset, acquired[-1].last_offset
             count = sum([end - start + 1 for start, end, _ in acquired])
-            handed = Handed(acquired, covering(records, batches, first, last + 1), count, True)
+            handed = Handed(
+                tuple(acquired), covering(records, batches, first, last + 1), count, True
+            )
             self.partition.bytes_out += len(handed.records)
         else:
             handed = Handed((), b"", 0, machine.next_fetch_offset() != seen.offset)
-        if afterwards is not None and not self._is_held_up and machine.is_presumed(change):
-            afterwards.append(lambda: self._write_down(change))
-            return handed, None
-        return handed, self.carry_out(change)
-
-    def _write_down(self, change: Change) -> None:
-        """Persist what was sent."""
-        pending = self._persist(change, self._leave_open)
-        if pending is not None:
-            self._later(lambda: pending)
+        return handed, change
 
     def _leave_open(self, change: Change, refusal: KafkaError) -> None:
         """A member has what could not be persisted."""

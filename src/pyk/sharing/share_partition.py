@@ -7,7 +7,8 @@
 - Changes are persisted in the order in which they are made, and may be settled in any.
 - Deliveries are counted when records are acquired, and that is persisted before they are sent: a
   broker that is killed delivers nothing more often than the limit. Only the next few records behind
-  all that is persisted may be sent first, as they count as delivered after a crash (`PRESUMED`).
+  all that is persisted may be sent first, where it can be foreseen that they are acquired, as they
+  count as delivered after a crash (`PRESUMED`).
 """
 
 from __future__ import annotations
@@ -147,9 +148,9 @@ class SharePartition:
         if not batches or max_records <= 0:
             return acquired, self._window.made(change)
         deadline = now + limits.lock_duration
-        if len(batches) == 1 and not aborted and self._is_next(batches[0], max_records, limits):
+        base, end = batches[0]
+        if len(batches) == 1 and not aborted and self._is_next(base, end, max_records, limits):
             # As what is said below comes to for almost all.
-            base, end = batches[0]
             after = Delivery(ACQUIRED, 1, member_id, deadline)
             self._window.begin(change, base, end, NEW, after)
             acquired.append(Acquired(base, end - 1, 1))
@@ -166,6 +167,11 @@ class SharePartition:
             else:
                 self._let_go(change, base, end, held, limits)
         return acquired, self._window.made(change)
+
+    def foresees(self, base: int, end: int, max_records: int, limits: Limits) -> bool:
+        """Whether a batch is acquired as a whole, for the first time, by whoever is there next, and
+        may be sent before that is persisted: after a crash its records count as delivered."""
+        return self._is_next(base, end, max_records, limits) and self._window.presumes(end)
 
     def acknowledge(
         self,
@@ -226,11 +232,6 @@ class SharePartition:
             and all(p.after.is_complete for p in change.parts)
         )
 
-    def is_presumed(self, change: Change) -> bool:
-        """Whether the records of an acquisition, the last that was made, may be sent before it is
-        persisted: after a crash they count as delivered."""
-        return self._window.is_presumed(change)
-
     def doubt(self) -> None:
         """Something that was sent could not be persisted: it is to be with the next change."""
         self._window.doubt()
@@ -239,13 +240,13 @@ class SharePartition:
         """End a transition: it is kept, or taken back. Whether there may be more to acquire now."""
         return self._window.settle(change, is_persisted=is_persisted)
 
-    def _is_next(self, batch: Span, max_records: int, limits: Limits) -> bool:
-        """Whether the batch is just behind the window, nothing before it can be acquired, and all
+    def _is_next(self, base: int, end: int, max_records: int, limits: Limits) -> bool:
+        """Whether a batch is just behind the window, nothing before it can be acquired, and all
         of it may be."""
         runs = self._window.runs
-        size = batch.end - batch.base
+        size = end - base
         return (
-            batch.base == runs.end == self._window.next_open()
+            base == runs.end == self._window.next_open()
             and size <= max_records
             and size <= limits.in_flight - (runs.end - runs.start)
         )

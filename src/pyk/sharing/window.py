@@ -101,15 +101,11 @@ class Window:
         self._unsettled.add(change)
         return change
 
-    def is_presumed(self, change: Change) -> bool:
-        """Whether its records count as delivered after a crash though it is not written yet."""
-        if self._kept_end is None or len(self._unsettled) != 1 or not change.parts:
-            return False
-        for base, end, _, after in change.parts:
-            is_next = self._kept_end <= base and end <= self._kept_end + PRESUMED
-            if not is_next or after.state is not ACQUIRED:
-                return False
-        return True
+    def presumes(self, end: int) -> bool:
+        """Whether what is behind the window, up to that offset, counts as delivered after a crash
+        though nothing is written of it."""
+        kept_end = self._kept_end
+        return kept_end is not None and end <= kept_end + PRESUMED and not self._unsettled
 
     def doubt(self) -> None:
         """What is settled as persisted may not be: all of it is to be persisted anew."""
