@@ -12,14 +12,16 @@ import trio.testing
 from trio.testing import MockClock
 
 from pyk.coordinator.share_state.state import PRESUMED
+from pyk.handlers import produce as produce_handler
 from pyk.handlers import share_fetch
 from pyk.handlers.context import Context
 from pyk.handlers.parked import Parked
 from pyk.metadata.controller import set_group_config
 from pyk.replication.partition import Marker
+from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyk.wire.messages.share_fetch import ShareFetchResponse
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, create, open_context, produce, sent
+from tests.handlers.brokers import NOW_MS, call, create, open_context, produce, sent
 from tests.handlers.queues import GROUP, Worker, acquired, initialise, offsets_sent, state_end
 from tests.log.test_log import batch
 from tests.simulated_disk import SimulatedDisk
@@ -143,6 +145,21 @@ async def test_batches_that_come_together_are_sent_together(
     assert offsets_sent(waiting.responses[0]) == [0, 1, 2, 3, 4]
     assert acquired(waiting.responses[0]) == [(0, 4, 1)]
     assert acquired(await bob.fetch()) == []
+
+
+async def test_who_waits_has_it_before_the_answer_to_who_brought_it_is_made(
+    broker: Context, autojump_clock: MockClock
+) -> None:
+    ann = Worker(broker, "ann", TOPIC)
+    await ann.fetch()
+    data = [PartitionProduceData(index=0, records=bytes(batch(NOW_MS)))]
+    topic = TopicProduceData(name=TOPIC, partition_data=data)
+    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+    async with Waiting(ann) as waiting:
+        # As the connection says that has no other request for now.
+        broker.news.is_attended = broker.news.is_complete = True
+        produce_handler.handle(request, call(9), broker)
+        assert [acquired(each) for each in waiting.responses] == [[(0, 0, 1)]]
 
 
 async def test_two_who_wait_are_not_sent_the_same(

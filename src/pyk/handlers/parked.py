@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from functools import partial
 from types import CoroutineType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -60,6 +59,11 @@ class News:
             self._woken.popleft().try_again()
         if self._woken:
             self._soon.set()
+
+    def tell_if_complete(self) -> None:
+        """For whoever has brought all that there is for now, and is to do something else yet."""
+        if self.is_complete and self._woken:
+            self.tell()
 
     async def run(self) -> None:
         while True:
@@ -151,11 +155,14 @@ class Parked:
 
     def _hand_over(self, take: Take, response: Any) -> None:
         # What fails here is for the task that waits, not for the one that has brought the news.
-        for call in (partial(take, response), self._afterwards):
-            try:
-                call()
-            except Exception as failure:
-                self._failure = self._failure or failure
+        try:
+            take(response)
+        except Exception as failure:
+            self._failure = failure
+        try:
+            self._afterwards()
+        except Exception as failure:
+            self._failure = self._failure or failure
 
     async def _hand_over_later(self, take: Take, response: Coroutine[Any, Any, Any]) -> None:
         found: Any

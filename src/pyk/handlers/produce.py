@@ -1,5 +1,7 @@
 """Produce, v3-13: append a batch to each of some partitions.
 
+    append everything -> tell who waits for it -> the answer, or when it can be given
+
 Everything is appended before `handle` returns, in the order of the requests. What then waits for
 other replicas or for the disk is the answer, while the connection goes on. Only where a coordinator
 of transactions has to be waited for first does the connection wait too.
@@ -7,9 +9,9 @@ of transactions has to be waited for first does the connection wait too.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -20,7 +22,7 @@ from pyk.handlers.context import INTERNAL_TOPICS, Context
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
-from pyk.replication.partition import ACKS_ALL, Partition
+from pyk.replication.partition import ACKS_ALL, Partition, Produced
 from pyk.types import Buffer, FileSlice
 from pyk.wire.batch import COMPRESSION_MASK, TRANSACTIONAL, peek_attributes
 from pyk.wire.compression import Compression
@@ -53,6 +55,25 @@ _SHOWS_START: Final = frozenset(
 """Refusals with which Kafka also tells where the log starts."""
 
 
+class Done(NamedTuple):
+    """A batch is in the log."""
+
+    partition: Partition
+    produced: Produced
+
+
+class Refused(NamedTuple):
+    """It is not, and why."""
+
+    refusal: KafkaError
+    start_offset: int
+    """Where the log starts, or -1 if that is not known."""
+
+
+TopicOutcome: TypeAlias = tuple[TopicProduceData, Sequence[Done | Refused]]
+"""What became of each partition's batch."""
+
+
 class Awaited(NamedTuple):
     """An answer that is good once everything before an offset is where it has to be."""
 
@@ -70,7 +91,7 @@ def handle(
     if request.acks not in ACKS:
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks of {request.acks}")
     if request.transactional_id is None:
-        _check_transactional(request)
+        _check_not_transactional(request)
         return _append(request, call, broker, {})
     # Here, since most producers have no transactions.
     from pyk.handlers.transactional_writes import join_transaction
@@ -92,12 +113,14 @@ async def _append_later(
 def _append(
     request: ProduceRequest, call: Call, broker: Context, joined: Joined
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    awaited: list[Awaited] = []
-    topics = [
-        _produce_topic(topic, request, call, broker, joined, awaited)
+    outcomes = [
+        _append_to_topic(topic, request, call, broker, joined)
         for topic in request.topic_data
         if topic.partition_data
     ]
+    broker.news.tell_if_complete()
+    awaited: list[Awaited] = []
+    topics = [_answer(outcome, request, awaited) for outcome in outcomes]
     response = ProduceResponse(responses=topics)
     if request.acks == 0:
         _check_unanswered(response)
@@ -161,9 +184,7 @@ async def _wait(
     return response
 
 
-def _check_transactional(request: ProduceRequest) -> None:
-    if request.transactional_id is not None:
-        return
+def _check_not_transactional(request: ProduceRequest) -> None:
     for topic in request.topic_data:
         for each in topic.partition_data:
             if _attributes(each) & TRANSACTIONAL:
@@ -184,25 +205,17 @@ def _check_unanswered(response: ProduceResponse) -> None:
                 )
 
 
-def _produce_topic(
-    data: TopicProduceData,
-    request: ProduceRequest,
-    call: Call,
-    broker: Context,
-    joined: Joined,
-    awaited: list[Awaited],
-) -> TopicProduceResponse:
+def _append_to_topic(
+    data: TopicProduceData, request: ProduceRequest, call: Call, broker: Context, joined: Joined
+) -> TopicOutcome:
     try:
         topic = _find_topic(data, call, broker)
     except KafkaError as refusal:
-        responses = [_refused(each.index, refusal) for each in data.partition_data]
-    else:
-        responses = []
-        for each in data.partition_data:
-            _produce(topic, each, request, call, broker, joined, responses, awaited)
-    return TopicProduceResponse(
-        name=data.name, topic_id=data.topic_id, partition_responses=responses
-    )
+        return data, [Refused(refusal, -1)] * len(data.partition_data)
+    return data, [
+        _append_to_partition(topic, each, request, call, broker, joined)
+        for each in data.partition_data
+    ]
 
 
 def _find_topic(data: TopicProduceData, call: Call, broker: Context) -> Topic:
@@ -217,16 +230,14 @@ def _find_topic(data: TopicProduceData, call: Call, broker: Context) -> Topic:
     return topic
 
 
-def _produce(
+def _append_to_partition(
     topic: Topic,
     data: PartitionProduceData,
     request: ProduceRequest,
     call: Call,
     broker: Context,
     joined: Joined,
-    responses: list[PartitionProduceResponse],
-    awaited: list[Awaited],
-) -> None:
+) -> Done | Refused:
     start_offset = -1
     guard: Guard | None = UNGUARDED
     try:
@@ -242,22 +253,38 @@ def _produce(
             guard=guard,
         )
     except KafkaError as refusal:
-        responses.append(_refused(data.index, refusal, start_offset))
-        return
-    added, is_flush_due = produced.added, produced.is_flush_due
-    response = PartitionProduceResponse(
-        index=data.index,
-        base_offset=added.base_offset,
-        # Of a batch that was there already, Kafka tells the time whoever gave it.
-        log_append_time_ms=added.timestamp if added.is_repeated else produced.append_time,
-        log_start_offset=partition.log.start_offset,
+        return Refused(refusal, start_offset)
+    return Done(partition, produced)
+
+
+def _answer(
+    outcome: TopicOutcome, request: ProduceRequest, awaited: list[Awaited]
+) -> TopicProduceResponse:
+    data, outcomes = outcome
+    responses: list[PartitionProduceResponse] = []
+    for each, result in zip(data.partition_data, outcomes, strict=True):
+        if isinstance(result, Refused):
+            responses.append(_refused(each.index, *result))
+            continue
+        partition, produced = result
+        added = produced.added
+        end_offset = added.last_offset + 1
+        is_behind = request.acks == ACKS_ALL and partition.log.high_watermark < end_offset
+        if is_behind or produced.is_flush_due:
+            at = len(responses)
+            awaited.append(Awaited(responses, at, partition, end_offset, produced.is_flush_due))
+        responses.append(
+            PartitionProduceResponse(
+                index=each.index,
+                base_offset=added.base_offset,
+                # Of a batch that was there already, Kafka tells the time whoever gave it.
+                log_append_time_ms=added.timestamp if added.is_repeated else produced.append_time,
+                log_start_offset=partition.log.start_offset,
+            )
+        )
+    return TopicProduceResponse(
+        name=data.name, topic_id=data.topic_id, partition_responses=responses
     )
-    end_offset = added.last_offset + 1
-    is_behind = request.acks == ACKS_ALL and partition.log.high_watermark < end_offset
-    if is_behind or is_flush_due:
-        at = len(responses)
-        awaited.append(Awaited(responses, at, partition, end_offset, is_flush_due))
-    responses.append(response)
 
 
 def _guard_of(partition: Partition, joined: Joined) -> Guard | None:

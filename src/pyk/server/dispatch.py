@@ -209,8 +209,7 @@ class Dispatcher:
         except Exception as failure:
             response = route.refuse(request, failure)
         # Who waits for it does not wait for this answer to be made.
-        if self._news.is_complete and self._news:
-            self._news.tell()
+        self._news.tell_if_complete()
         if type(response) is route.response:
             answer = route.encode(header.correlation_id, response)
             # What `Traffic.count` does, without a call: here each of them shows.
