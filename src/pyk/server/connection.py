@@ -215,7 +215,9 @@ class Connection:
         shared = self._shared
         while not shared.is_draining:
             # Of small requests few at a time: they are all cut before anybody else has a turn.
-            size_max = min(SMALL_BYTES_MAX + self._frames.missing_bytes, self._part_bytes())
+            size_max, missing = SMALL_BYTES_MAX, self._frames.missing_bytes
+            if missing:
+                size_max = min(size_max + missing, self._part_bytes())
             if shared.memory.is_full and not shared.memory.favours(self):
                 if self._charged:
                     await self._wait_for_room()
