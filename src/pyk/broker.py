@@ -119,7 +119,7 @@ async def open_broker(
             )
             nursery.start_soon(context.flusher.run)
             nursery.start_soon(upkeep.run)
-            dispatcher = Dispatcher(world.endpoints, context, context.news)
+            dispatcher = Dispatcher(world.endpoints, context)
             nursery.start_soon(context.news.run)
             async with open_server(
                 listeners_of(settings),

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn, Peer
-from pyk.handlers.parked import News, Parked
+from pyk.handlers.parked import Parked
 from pyk.handlers.table import Endpoint
 from pyk.server.limits import Sparing
 from pyk.server.traffic import Traffic
@@ -172,13 +172,10 @@ def remembering(encode: Callable[[int, Any], Chunks]) -> Callable[[int, Any], Ch
 class Dispatcher:
     """The table of endpoints as a `Dispatch`."""
 
-    def __init__(
-        self, endpoints: Mapping[ApiKey, Endpoint], broker: Any, news: News | None = None
-    ) -> None:
-        """`broker` is what the handlers are given, `news` what they bring to those who wait."""
+    def __init__(self, endpoints: Mapping[ApiKey, Endpoint], broker: Any) -> None:
+        """`broker` is what the handlers are given."""
         self._endpoints = endpoints
         self._broker = broker
-        self._news = News() if news is None else news
         self._routes: dict[bytes, _Route] = {}
         """By the first four bytes of a frame, which are the API key and its version."""
         self._plain_uses: dict[bytes, int] = {}
@@ -208,8 +205,6 @@ class Dispatcher:
             raise
         except Exception as failure:
             response = route.refuse(request, failure)
-        # Who waits for it does not wait for this answer to be made.
-        self._news.tell_if_complete()
         if type(response) is route.response:
             answer = route.encode(header.correlation_id, response)
             # What `Traffic.count` does, without a call: here each of them shows.
