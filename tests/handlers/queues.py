@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from inspect import isawaitable
 from typing import Any, TypeVar
 
@@ -30,14 +31,26 @@ from pyk.wire.messages.share_fetch import (
     ShareFetchResponse,
 )
 from pyk.wire.records import read_records
-from tests.handlers.brokers import call, sent
+from tests.handlers.brokers import call, create, open_context, sent
+from tests.simulated_disk import SimulatedDisk
 
 Q = TypeVar("Q")
 A = TypeVar("A", ShareFetchResponse, ShareAcknowledgeResponse)
 
 GROUP = "workers"
+TOPIC = "jobs"
+LOCKS = {"group.share.record.lock.duration.ms": "30000"}
 Batch = tuple[int, int, list[int]]
 """The first offset and the last, and what is said of them."""
+
+
+@asynccontextmanager
+async def open_queue(disk: SimulatedDisk | None = None) -> AsyncIterator[Context]:
+    """A new broker, whose topic the group is about to begin with."""
+    async with open_context(LOCKS, disk=disk) as broker:
+        await create(broker, TOPIC)
+        await initialise(broker, TOPIC)
+        yield broker
 
 
 async def initialise(

@@ -21,22 +21,27 @@ from pyk.replication.partition import Marker
 from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyk.wire.messages.share_fetch import ShareFetchResponse
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, call, create, open_context, produce, sent
-from tests.handlers.queues import GROUP, Worker, acquired, initialise, offsets_sent, state_end
+from tests.handlers.brokers import NOW_MS, call, open_context, produce, sent
+from tests.handlers.queues import (
+    GROUP,
+    LOCKS,
+    TOPIC,
+    Worker,
+    acquired,
+    offsets_sent,
+    open_queue,
+    state_end,
+)
 from tests.log.test_log import batch
 from tests.simulated_disk import SimulatedDisk
 
 ACCEPT = [1]
-TOPIC = "jobs"
-LOCKS = {"group.share.record.lock.duration.ms": "30000"}
 COMMITTED = {"share.isolation.level": "read_committed"}
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Context]:
-    async with open_context(LOCKS) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue() as broker:
         yield broker
 
 
@@ -90,9 +95,7 @@ async def test_after_any_kill_a_record_counts_as_often_as_it_was_delivered(
     """A kill before each operation of the disk, while records come one by one to who waits."""
     disk, delivered = SimulatedDisk(), list[int]()
     killed: list[tuple[SimulatedDisk, list[int]]] = []
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue(disk) as broker:
         ann = Worker(broker, "ann", TOPIC)
         await ann.fetch()
         disk.watch = lambda: killed.append((disk.kill9(), delivered.copy()))
@@ -116,9 +119,7 @@ async def test_what_was_sent_is_the_members_though_it_cannot_be_written_down(
     autojump_clock: MockClock,
 ) -> None:
     disk = SimulatedDisk()
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue(disk) as broker:
         ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
         await ann.fetch()
         async with Waiting(ann, lambda: setattr(disk, "capacity", 0)) as waiting:

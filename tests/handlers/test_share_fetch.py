@@ -16,28 +16,26 @@ from pyk.metadata.topics import TopicReference, delete_topics
 from pyk.replication.partition import Isolation, Marker
 from pyk.sharing.dead_letters import records_of
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, create, open_context, produce
+from tests.handlers.brokers import NOW_MS, create, produce
 from tests.handlers.queues import (
     GROUP,
+    TOPIC,
     Worker,
     acquired,
     initialise,
     of_partition,
     offsets_sent,
+    open_queue,
 )
 from tests.simulated_disk import SimulatedDisk
 
 ACCEPT, RELEASE, REJECT, RENEW = [1], [2], [3], [4]
 LOCKED = 30.0
-TOPIC = "jobs"
-LOCKS = {"group.share.record.lock.duration.ms": "30000"}
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Context]:
-    async with open_context(LOCKS) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue() as broker:
         yield broker
 
 
@@ -373,9 +371,7 @@ async def test_locks_are_taken_back_when_the_disk_has_room_again(
     autojump_clock: MockClock,
 ) -> None:
     disk = SimulatedDisk()
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue(disk) as broker:
         produce(broker, TOPIC, 1)
         ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
         await ann.fetch()
@@ -388,9 +384,7 @@ async def test_locks_are_taken_back_when_the_disk_has_room_again(
 
 async def test_what_cannot_be_kept_is_not_handed_out(autojump_clock: MockClock) -> None:
     disk = SimulatedDisk()
-    async with open_context(LOCKS, disk=disk) as broker:
-        await create(broker, TOPIC)
-        await initialise(broker, TOPIC)
+    async with open_queue(disk) as broker:
         produce(broker, TOPIC, 2)
         ann = Worker(broker, "ann", TOPIC)
         disk.capacity = 0
