@@ -69,12 +69,7 @@ class Member:
     has_left: bool = False
 
     def leave(self) -> None:
-        """As a user of its client leaves. It has committed all that it read."""
-        self.process.tell("leave")
-        self.group.wait_until(lambda: self.has_left, f"{self.name} has left")
-
-    def see_off(self) -> None:
-        """It leaves, whatever its client makes of that.
+        """As a user of its client leaves. It has committed all that it read.
 
         librdkafka's close was seen to wait for ever, once in some thousand times, when the member
         next to it had just left. What counts is that the broker has let it go.
@@ -181,7 +176,7 @@ class Group:
         """Who is still there leaves, or is killed where the test has failed."""
         for member in list(self._members.values()):
             if error is None:
-                member.see_off()
+                member.leave()
             else:
                 member.kill()
 
