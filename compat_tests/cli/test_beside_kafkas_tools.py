@@ -223,7 +223,7 @@ def compare_entries(file: Path, names: Sequence[str]) -> int:
 
 def test_records_are_dumped_as_kafka_dumps_them(both: Both) -> None:
     for side in both:
-        side.pyk("topic", "create", "records")
+        side.pyk("topic", "create", "records", "-c", "retention.ms=-1")
         side.pyk("produce", "records", "-f", r"%T %k:%v\n", stdin=b"5 a:1\n6 b:2\n")
         side.pyk("produce", "records", "-z", "gzip", "-Z", "-k", "c", stdin=b"3\n\n")
         file = side.data_dir / "records-0" / f"{0:020}.log"
