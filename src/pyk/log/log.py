@@ -364,17 +364,6 @@ class Log:
             raise storage_error(self.directory.name, error) from error
         self._state.take_snapshot(self._segments.active.base_offset)
 
-    @property
-    def wants_disk(self) -> bool:
-        """Whether there is something for the disk to begin with, now or in time. It is not so
-        after most appends."""
-        segments = self._segments
-        return (
-            segments.active.is_writeback_due
-            or segments.flushed_end < segments.bases[-1]
-            or segments.config.flush_ms != INT64_MAX
-        )
-
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms ask for it."""
         config = self._segments.config

@@ -54,8 +54,6 @@ class Flusher:
 
     def note_append(self, log: Log) -> None:
         """Something was appended. If that has become much, the disk is to begin with it."""
-        if not log.wants_disk:
-            return
         if log.is_writeback_due:
             self._growing[log] = None
             self._woken.set()

@@ -182,6 +182,7 @@ class Share:
         if afterwards is not None:
             foreseen = self._foresee(seen, wish)
             if foreseen is not None:
+                assert accepted is None, "nothing is foreseen while a change is under way"
                 afterwards.append(partial(self._make_true, foreseen, seen, wish))
                 return foreseen, None
         handed, change = self._acquire(seen, wish, accepted)
