@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from pyk.broker import (
     Broker,
     data_directory_of,
+    follow,
     limits_of,
     listeners_of,
     open_broker,
 )
+from pyk.config.changes import Operation
 from pyk.config.settings import BrokerSettings
-from pyk.errors import KafkaError
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import incremental_alter_configs
+from pyk.handlers.config_resources import ResourceType
 from pyk.metadata.controller import set_broker_defaults
+from pyk.metadata.image import Configured
+from pyk.metadata.records import BROKER_DEFAULTS
 from pyk.server.limits import Limits
+from pyk.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.handlers.brokers import call, create
+
+OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def test_listeners_of_controllers_are_not_for_clients() -> None:
@@ -91,3 +108,81 @@ def test_sizes_of_buffers_and_queues_are_kafkas_only_where_they_are_given() -> N
     }
     limits = limits_of(BrokerSettings(given))
     assert limits == Limits(buffered_bytes_max=1000, send_buffer_bytes=2000, backlog=7)
+
+
+def test_below_zero_no_connection_is_closed_for_being_idle() -> None:
+    assert limits_of(BrokerSettings({"connections.max.idle.ms": "-1"})).idle_timeout == math.inf
+    assert limits_of(BrokerSettings({"connections.max.idle.ms": "1"})).idle_timeout == 0.001
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "limit"),
+    [
+        ("::1:5", ErrorCode.NONE, 5),
+        ("127.0.0.1:abc", ErrorCode.INVALID_REQUEST, None),
+        (":::", ErrorCode.INVALID_REQUEST, None),
+    ],
+)
+async def test_limits_by_host_are_taken_or_refused_and_never_end_the_broker(
+    text: str, code: ErrorCode, limit: int | None, tmp_path: Path
+) -> None:
+    async with serving(tmp_path) as broker:
+        resource = AlterConfigsResource(
+            resource_type=ResourceType.BROKER,
+            resource_name="",
+            configs=[AlterableConfig(name=OVERRIDES, config_operation=Operation.SET, value=text)],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        context = broker.context
+        answer = await incremental_alter_configs.handle(request, call(1), context)
+        assert answer.responses[0].error_code == code
+        with trio.fail_after(10):
+            while limit and not context.settings.config.max_connections_per_ip_overrides:
+                await trio.lowlevel.checkpoint()
+        assert limits_of(context.settings).connections_max_by_ip.get("::1") == limit
+
+
+async def test_what_another_version_has_stored_ends_no_broker_and_no_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = {OVERRIDES: "::1:x", "listeners": "PLAINTEXT://:1", "log.retention.ms": "7000"}
+    async with serving(tmp_path) as broker:
+        await broker.context.mirror.carry_out(lambda image: set_broker_defaults(image, stored))
+        await followed(broker)
+    caplog.clear()
+    async with serving(tmp_path) as broker:
+        await followed(broker)
+        assert broker.context.settings.config.log_retention_ms == 7000
+        assert broker.context.settings.cluster_wide == {"log.retention.ms": "7000"}
+        told = [each.getMessage() for each in caplog.records if "ignored" in each.getMessage()]
+        assert len(told) == 2, "each is named once"
+        await configure(broker, {"log.retention.ms": "8000"})
+        assert broker.context.settings.config.log_retention_ms == 8000
+
+
+async def followed(broker: Broker) -> None:
+    with trio.fail_after(10):
+        while broker.context.settings.stored[0] != broker.context.image.broker_defaults.values:
+            await trio.lowlevel.checkpoint()
+
+
+async def test_a_part_that_cannot_follow_the_metadata_does_not_keep_the_others_from_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(limits: Limits) -> None:
+        raise ValueError("no limits today")
+
+    async with serving(tmp_path) as broker:
+        context = broker.context
+        await create(context, "orders")
+        led = context.leader_of("orders", 0)
+        values = {"log.roll.ms": "7000"}
+        image = replace(context.image, configured={BROKER_DEFAULTS: Configured(values)})
+        caplog.clear()
+        (failure,) = follow(context, image, fail)
+        assert str(failure) == "no limits today"
+        (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+        assert record.exc_info is not None
+        image = replace(context.image, topics={})
+        follow(context, image, lambda limits: None)
+        assert list(context.replicas) == [], led

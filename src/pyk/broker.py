@@ -8,6 +8,7 @@ Leaving the block of `open_broker` is the shutdown: connections first, the logs 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import trio
 from msgspec import Struct, field
 
-from pyk.config.listeners import parse_listener, parse_protocol_map
-from pyk.config.settings import BrokerSettings
-from pyk.config.topic import TopicConfig
+from pyk.config.listeners import parse_limits_by_host, parse_listener, parse_protocol_map
+from pyk.config.settings import BrokerSettings, valid
+from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import initialise, new_uuid, register_broker, unregister_broker
 from pyk.metadata.embedded import open_embedded
+from pyk.metadata.image import ClusterImage
 from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
@@ -163,9 +165,17 @@ def _assemble(
     nursery: trio.Nursery,
 ) -> Context:
     config, rng = settings.config, SystemRandom()
+    told: set[tuple[str, str | None]] = set()
 
     def config_of(topic: str) -> TopicConfig:
-        return broker.settings.topic_config(mirror.image.topic_config(topic).values)
+        stored = mirror.image.topic_config(topic).values
+
+        def ignored(refusal: KafkaError) -> None:
+            if (topic, refusal.message) not in told:
+                told.add((topic, refusal.message))
+                logger.warning("of topic %s is ignored: %s", topic, refusal)
+
+        return broker.settings.topic_config(valid(TOPIC_KEYS, stored, ignored))
 
     @cache
     def fetch_sessions() -> FetchSessions:
@@ -203,19 +213,46 @@ async def _follow(broker: Context, server: Server) -> None:
     while True:
         image = await broker.mirror.reach(revision + 1)
         revision = image.revision
-        settings = broker.settings_in(image)
-        if settings is not broker.settings:
-            broker.settings = settings
-            server.limit(limits_of(settings))
-        broker.replicas.on_image(image)
-        if broker.group_shards is not None:
-            broker.group_shards.on_image(image)
-        if broker.transaction_coordinator is not None:
-            broker.transaction_coordinator.on_image(image)
-        if broker.coordinator_of_shares is not None:
-            broker.coordinator_of_shares.on_image(image)
-        if broker.shares_led is not None:
-            broker.shares_led.on_image(image)
+        follow(broker, image, server.limit)
+
+
+def follow(
+    broker: Context, image: ClusterImage, limit: Callable[[Limits], None]
+) -> list[Exception]:
+    """Let every part follow an image. One that fails, which is logged, does not keep the others
+    from it. What has failed."""
+    failures: list[Exception] = []
+
+    def let(name: str, on_image: Callable[[ClusterImage], None]) -> None:
+        try:
+            on_image(image)
+        except Exception as failure:
+            logger.exception("%s cannot follow a change of the metadata", name)
+            failures.append(failure)
+
+    let("the settings", lambda image: _follow_settings(broker, image, limit))
+    for name, part in (
+        ("partitions", broker.replicas),
+        ("groups", broker.group_shards),
+        ("transactions", broker.transaction_coordinator),
+        ("the state of share groups", broker.coordinator_of_shares),
+        ("share groups", broker.shares_led),
+    ):
+        if part is not None:
+            let(name, part.on_image)
+    return failures
+
+
+def _follow_settings(broker: Context, image: ClusterImage, limit: Callable[[Limits], None]) -> None:
+    settings = broker.settings_in(image)
+    if settings is broker.settings:
+        return
+    limits = limits_of(settings)
+    for name, reason in settings.ignored.items():
+        if broker.settings.ignored.get(name) != reason:
+            logger.warning("what is set for %s is ignored: %s", name, reason)
+    broker.settings = settings
+    limit(limits)
 
 
 def data_directory_of(settings: BrokerSettings) -> Path:
@@ -254,7 +291,8 @@ def limits_of(settings: BrokerSettings) -> Limits:
     """Kafka's sizes of buffers and queues count where they are given. Its defaults are not pyk's,
     and -1 leaves each to pyk."""
     config = settings.config
-    overrides = [each.partition(":") for each in config.max_connections_per_ip_overrides.split(",")]
+    overrides = config.max_connections_per_ip_overrides
+    idle_ms = config.connections_max_idle_ms
     defaults = Limits()
 
     def size(key: str, found: int, otherwise: int) -> int:
@@ -264,8 +302,8 @@ def limits_of(settings: BrokerSettings) -> Limits:
         frame_bytes_max=config.socket_request_max_bytes,
         connections_max=config.max_connections,
         connections_max_per_ip=config.max_connections_per_ip,
-        connections_max_by_ip={host.strip(): int(count) for host, _, count in overrides if count},
-        idle_timeout=config.connections_max_idle_ms / 1000,
+        connections_max_by_ip=parse_limits_by_host("max.connections.per.ip.overrides", overrides),
+        idle_timeout=math.inf if idle_ms < 0 else idle_ms / 1000,
         buffered_bytes_max=size(
             "queued.max.request.bytes",
             config.queued_max_request_bytes,

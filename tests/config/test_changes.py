@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyk.config.broker import BROKER_KEYS
 from pyk.config.changes import Change, Operation, replaced
 from pyk.config.settings import BrokerSettings
+from pyk.config.values import format_value
 from pyk.errors import ErrorCode, KafkaError
 from tests.config.changed import (
     alter_broker,
@@ -144,9 +146,18 @@ def test_a_bad_change_of_brokers_is_refused(change: Change, code: ErrorCode) -> 
         assert refused.value.code is code
 
 
-def test_listeners_are_each_brokers_own() -> None:
-    change = Change("listeners", SET, "PLAINTEXT://:9093")
-    assert alter_broker([change], SETTINGS) == {"listeners": "PLAINTEXT://:9093"}
+@pytest.mark.parametrize("name", ["listeners", "listener.security.protocol.map"])
+def test_listeners_stay_as_they_are_until_the_next_start(name: str) -> None:
+    """Kafka opens and closes them at run time."""
+    text = format_value(BROKER_KEYS[name].default)
+    with pytest.raises(KafkaError, match="cannot be changed at run time") as refused:
+        alter_broker([Change(name, SET, text)], SETTINGS)
+    assert refused.value.code is INVALID_REQUEST
+
+
+def test_a_key_of_one_broker_is_not_for_all() -> None:
+    change = Change("cordoned.log.dirs", SET, "/a")
+    assert alter_broker([change], SETTINGS) == {"cordoned.log.dirs": "/a"}
     with pytest.raises(KafkaError) as refused:
         alter_cluster_defaults([change], SETTINGS)
     assert refused.value.code is INVALID_REQUEST

@@ -73,7 +73,8 @@ def test_hours_are_a_synonym_behind_milliseconds() -> None:
 def test_what_cannot_change_is_read_only() -> None:
     entries = describe_broker(BrokerSettings())
     assert of("num.partitions", entries).read_only
-    assert not of("listeners", entries).read_only
+    assert of("listeners", entries).read_only
+    assert not of("cordoned.log.dirs", entries).read_only
     assert not of("message.max.bytes", entries).read_only
 
 

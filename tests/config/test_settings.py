@@ -9,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig
-from pyk.config.checks import check_broker
-from pyk.config.description import describe_broker
+from pyk.config.checks import check_broker, check_cluster_defaults
+from pyk.config.description import describe_broker, describe_topic
 from pyk.config.keys import Key
-from pyk.config.listeners import Listener, parse_listener, parse_protocol_map
-from pyk.config.settings import BrokerSettings
+from pyk.config.listeners import (
+    Listener,
+    parse_limits_by_host,
+    parse_listener,
+    parse_protocol_map,
+)
+from pyk.config.settings import BrokerSettings, valid
 from pyk.config.sources import gather
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.config.values import Value, format_value
@@ -120,6 +125,12 @@ def test_other_units_of_time() -> None:
         ("listener.security.protocol.map", "PLAINTEXT:NONSENSE"),
         ("listener.security.protocol.map", "A:SSL,a:SSL"),
         ("group.consumer.migration.policy", "never"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:abc"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:-1"),
+        ("max.connections.per.ip.overrides", "127.0.0.1"),
+        ("max.connections.per.ip.overrides", ":5"),
+        ("max.connections.per.ip.overrides", "a b:5"),
+        ("max.connections.per.ip", "0"),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name(name: str, text: str) -> None:
@@ -143,6 +154,44 @@ def test_listeners_have_names_hosts_and_ports() -> None:
 def test_listeners_have_protocols() -> None:
     found = parse_protocol_map("listener.security.protocol.map", "a:plaintext, B:SSL,")
     assert found == {"A": "PLAINTEXT", "B": "SSL"}
+
+
+def test_the_limit_of_a_host_is_behind_its_last_colon() -> None:
+    found = parse_limits_by_host("max.connections.per.ip.overrides", "::1:5, 10.0.0.1 : 0,a.b:7,")
+    assert found == {"::1": 5, "10.0.0.1": 0, "a.b": 7}
+
+
+def test_what_is_stored_and_not_valid_is_ignored_and_the_rest_is_in_force() -> None:
+    settings = BrokerSettings().following(
+        {"max.connections.per.ip.overrides": "127.0.0.1:abc", "message.max.bytes": "2000"},
+        {"listeners": "PLAINTEXT://:1", "log.roll.ms": "0", "log.retention.ms": "5"},
+    )
+    assert settings.config.message_max_bytes == 2000
+    assert settings.config.log_retention_ms == 5
+    assert (
+        settings.config
+        == BrokerSettings({"message.max.bytes": "2000", "log.retention.ms": "5"}).config
+    )
+    assert set(settings.ignored) == {
+        "max.connections.per.ip.overrides", "listeners", "log.roll.ms",
+    }  # fmt: skip
+    assert settings.following(*settings.stored).config == settings.config
+
+
+def test_what_is_ignored_does_not_keep_anybody_from_changing_something_else() -> None:
+    settings = BrokerSettings().following({"log.roll.ms": "0"}, {"listeners": "nonsense"})
+    check_broker({**settings.per_broker, "message.max.bytes": "1"}, settings)
+    check_cluster_defaults({**settings.cluster_wide, "message.max.bytes": "1"}, settings)
+
+
+def test_values_of_a_topic_that_are_stored_and_not_valid_are_ignored() -> None:
+    refusals: list[KafkaError] = []
+    stored = {"segment.ms": "0", "retention.ms": "5", "unknown": "x"}
+    assert valid(TOPIC_KEYS, stored, refusals.append) == {"retention.ms": "5", "unknown": "x"}
+    assert "segment.ms" in str(*refusals)
+    described = {entry.name: entry for entry in describe_topic(BrokerSettings(), stored)}
+    assert described["segment.ms"].value == str(7 * 24 * HOUR_MS)
+    assert described["retention.ms"].value == "5"
 
 
 @pytest.mark.parametrize("keys", [BROKER_KEYS, TOPIC_KEYS])

@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 
 import trio
 
+from pyk.broker import follow
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
 from pyk.coordinator.internal_topics import SHARE_TOPIC, TRANSACTION_TOPIC
@@ -118,16 +119,8 @@ def _assembled(
 async def _follow(broker: Context) -> None:
     while True:
         image = await broker.mirror.reach(broker.image.revision + 1)
-        broker.settings = broker.settings_in(image)
-        broker.replicas.on_image(image)
-        if broker.group_shards is not None:
-            broker.group_shards.on_image(image)
-        if broker.transaction_coordinator is not None:
-            broker.transaction_coordinator.on_image(image)
-        if broker.coordinator_of_shares is not None:
-            broker.coordinator_of_shares.on_image(image)
-        if broker.shares_led is not None:
-            broker.shares_led.on_image(image)
+        for failure in follow(broker, image, lambda limits: None):
+            raise failure
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

@@ -12,7 +12,7 @@ from pyk.config.broker import BROKER_KEYS, broker_key, spellings
 from pyk.config.client_metrics import CLIENT_METRICS_KEYS
 from pyk.config.group import GROUP_KEYS
 from pyk.config.keys import Key, Update
-from pyk.config.settings import BrokerSettings
+from pyk.config.settings import BrokerSettings, valid
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import ValueType, format_value
 from pyk.declared import NamedTuple
@@ -59,7 +59,8 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Entry]:
-    """All keys of a topic. `overrides` must be valid: see `changes`."""
+    """All keys of a topic."""
+    overrides = valid(TOPIC_KEYS, overrides)
     config = settings.topic_config(overrides)
     entries = []
     for key in TOPIC_KEYS.values():
@@ -73,7 +74,8 @@ def describe_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
 
 
 def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> list[Entry]:
-    """All keys of a group, which need not exist. `overrides` must be valid: see `changes`."""
+    """All keys of a group, which need not exist."""
+    overrides = valid(GROUP_KEYS, overrides)
     config = settings.group_config(overrides)
     entries = []
     for key in GROUP_KEYS.values():
@@ -90,6 +92,7 @@ def describe_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> li
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> list[Entry]:
     """All keys of a subscription to metrics, which need not exist."""
+    overrides = valid(CLIENT_METRICS_KEYS, overrides)
     entries = []
     for key in CLIENT_METRICS_KEYS.values():
         text = overrides.get(key.name)

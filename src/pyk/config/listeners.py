@@ -1,11 +1,12 @@
-"""Listeners as Kafka writes them: `NAME://host:port`, and the security protocol of each name."""
+"""Listeners as Kafka writes them: `NAME://host:port`, the security protocol of each name, and
+limits of connections by host."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from pyk.config.values import invalid, trim
+from pyk.config.values import ValueType, invalid, parse, trim
 from pyk.declared import NamedTuple
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -13,6 +14,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER: Final = re.compile(
     r"(?P<name>[^:/]+)://(?:\[(?P<ipv6>[0-9a-fA-F:.%]+)\]|(?P<host>[0-9a-zA-Z\-%._:]*)):(?P<port>-?[0-9]{1,5})"
 )
+_HOST: Final = r"[0-9a-zA-Z\-%._:]+"
 
 
 class Listener(NamedTuple):
@@ -44,3 +46,19 @@ def parse_protocol_map(key: str, text: str) -> dict[str, str]:
             raise invalid(key, text, f"{name} is there twice")
         protocols[name.upper()] = protocol.upper()
     return protocols
+
+
+def parse_limits_by_host(key: str, text: str) -> dict[str, int]:
+    """How many connections each host may have, as host:number with commas. The last colon counts:
+    addresses of IPv6 have colons of their own. Raises `KafkaError`."""
+    limits = {}
+    for pair in filter(None, map(trim, text.split(","))):
+        host, colon, number = (trim(part) for part in pair.rpartition(":"))
+        if not colon or not re.fullmatch(_HOST, host):
+            raise invalid(key, text, f"{pair} is not of the form host:number")
+        limit = parse(key, ValueType.INT, number)
+        assert isinstance(limit, int)
+        if limit < 0:
+            raise invalid(key, text, f"the limit of {host} must be at least 0")
+        limits[host] = limit
+    return limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyk.config.keys import CLUSTER_WIDE, PER_BROKER, Config, int32, int64, names, string
+from pyk.config.keys import CLUSTER_WIDE, Config, int32, int64, names, string
 from pyk.config.rules import at_least, not_empty
 from pyk.config.values import INT_MAX
 
@@ -23,8 +23,8 @@ class NetworkConfig(Config):
         ("PLAINTEXT://:9092",),
         "Where the broker listens, as NAME://host:port; without a host it is every address.",
         rule=not_empty,
-        update=PER_BROKER,
     )
+    """Kafka can change this at run time, and the protocols. pyk listens where it began to."""
     advertised_listeners: tuple[str, ...] | None = names(
         None,
         "Where clients are told to connect, if not where the broker listens.",
@@ -33,7 +33,6 @@ class NetworkConfig(Config):
     listener_security_protocol_map: str = string(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "Which security protocol each listener's name stands for.",
-        update=PER_BROKER,
     )
     inter_broker_listener_name: str | None = string(
         None, "The listener on which the brokers of a cluster talk to each other."
@@ -64,7 +63,8 @@ class NetworkConfig(Config):
         honoured=False,
     )
     connections_max_idle_ms: int = int64(
-        600_000, "How long a connection may be silent before the broker closes it."
+        600_000,
+        "How long a connection may be silent before the broker closes it; below 0 is for ever.",
     )
     connections_max_reauth_ms: int = int64(
         0,

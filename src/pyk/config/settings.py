@@ -8,14 +8,15 @@ to, typed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig, spellings
-from pyk.config.keys import Key
-from pyk.config.listeners import parse_listener, parse_protocol_map
+from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig, broker_key, spellings
+from pyk.config.keys import Key, Update
+from pyk.config.listeners import parse_limits_by_host, parse_listener, parse_protocol_map
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.config.values import Value, invalid
+from pyk.errors import KafkaError
 
 if TYPE_CHECKING:
     from pyk.config.group import GroupConfig
@@ -47,6 +48,10 @@ class BrokerSettings:
         self.config: Final = BrokerConfig(**_parsed(BROKER_KEYS, effective), **internal)
         _check(self.config)
         self.topic_defaults: Final = TopicConfig(**_inherited_by_topics(self.config))
+        self.stored: tuple[Mapping[str, str], Mapping[str, str]] = (cluster_wide, per_broker)
+        """What the metadata has for all brokers and for this one, with what is ignored of it."""
+        self.ignored: Mapping[str, str] = {}
+        """Why, by the key."""
 
     def changed(
         self,
@@ -60,6 +65,41 @@ class BrokerSettings:
             cluster_wide=self.cluster_wide if cluster_wide is None else cluster_wide,
             per_broker=self.per_broker if per_broker is None else per_broker,
         )
+
+    def following(
+        self, cluster_wide: Mapping[str, str], per_broker: Mapping[str, str]
+    ) -> BrokerSettings:
+        """These settings with the dynamic layers that are stored, but for what is not valid in
+        them: another version of pyk may have taken it, and it must not keep a broker from
+        starting."""
+        ignored: dict[str, str] = {}
+        layers = [_dynamic(layer, ignored) for layer in (cluster_wide, per_broker)]
+        try:
+            found = self.changed(cluster_wide=layers[0], per_broker=layers[1])
+        except KafkaError:
+            found = self._one_by_one(layers[0], layers[1], ignored)
+        found.stored = (cluster_wide, per_broker)
+        found.ignored = ignored
+        return found
+
+    def _one_by_one(
+        self,
+        cluster_wide: Mapping[str, str],
+        per_broker: Mapping[str, str],
+        ignored: dict[str, str],
+    ) -> BrokerSettings:
+        found = self.changed(cluster_wide={}, per_broker={})
+        for name, text in cluster_wide.items():
+            try:
+                found = found.changed(cluster_wide={**found.cluster_wide, name: text})
+            except KafkaError as refusal:
+                ignored[name] = str(refusal)
+        for name, text in per_broker.items():
+            try:
+                found = found.changed(per_broker={**found.per_broker, name: text})
+            except KafkaError as refusal:
+                ignored[name] = str(refusal)
+        return found
 
     def topic_config(self, overrides: Mapping[str, str] = {}) -> TopicConfig:
         """A topic's configuration, over the broker's defaults. Raises `KafkaError`."""
@@ -75,6 +115,25 @@ class BrokerSettings:
 
         values = _inherited(GROUP_KEYS, self.config) | _parsed(GROUP_KEYS, overrides)
         return GroupConfig(**values)
+
+
+def valid(
+    keys: Mapping[str, Key],
+    stored: Mapping[str, str],
+    ignored: Callable[[KafkaError], None] = lambda refusal: None,
+) -> dict[str, str]:
+    """What is stored for a topic or a group, but for values that another version of pyk may have
+    taken and this one does not, of which `ignored` is told."""
+    found = {}
+    for name, text in stored.items():
+        try:
+            if name in keys:
+                keys[name].parse(text)
+        except KafkaError as refusal:
+            ignored(refusal)
+        else:
+            found[name] = text
+    return found
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
@@ -94,6 +153,18 @@ def _parsed(keys: Mapping[str, Key], texts: Mapping[str, str]) -> dict[str, Valu
     return {
         keys[name].attribute: keys[name].parse(text) for name, text in texts.items() if name in keys
     }
+
+
+def _dynamic(layer: Mapping[str, str], ignored: dict[str, str]) -> dict[str, str]:
+    """What of a layer can be changed at run time. Why the rest cannot is put into `ignored`."""
+    found = {}
+    for name, text in layer.items():
+        key = broker_key(name)
+        if key is not None and key.update is Update.READ_ONLY:
+            ignored[name] = f"{name} cannot be changed at run time."
+        else:
+            found[name] = text
+    return found
 
 
 def _inherited(keys: Mapping[str, Key], config: BrokerConfig) -> dict[str, Value]:
@@ -129,6 +200,12 @@ def _check(config: BrokerConfig) -> None:
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):
         if getattr(config, BROKER_KEYS[name].attribute) == 0:
             raise invalid(name, 0, "it must be at least 1, or -1 for ever")
+    overrides = parse_limits_by_host(
+        "max.connections.per.ip.overrides", config.max_connections_per_ip_overrides
+    )
+    if config.max_connections_per_ip == 0 and not overrides:
+        reason = "it can be 0 only with max.connections.per.ip.overrides"
+        raise invalid("max.connections.per.ip", 0, reason)
     _check_listeners(config)
 
 

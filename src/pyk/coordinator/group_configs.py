@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyk.config.group import GroupConfig
-from pyk.config.settings import BrokerSettings
+from pyk.config.group import GROUP_KEYS, GroupConfig
+from pyk.config.settings import BrokerSettings, valid
 from pyk.metadata.image import Configured
 from pyk.metadata.mirror import Mirror
+
+logger = logging.getLogger(__name__)
 
 KNOWN_MAX: Final = 10_000
 """Groups are for clients to name."""
@@ -45,6 +48,11 @@ class GroupConfigs:
             return self._default
         known = self._made.get(group_id)
         if known is None or known[0] is not configured:
-            known = configured, settings.group_config(configured.values)
+            values = valid(
+                GROUP_KEYS,
+                configured.values,
+                lambda refusal: logger.warning("of group %s is ignored: %s", group_id, refusal),
+            )
+            known = configured, settings.group_config(values)
             self._made[group_id] = known
         return known[1]

@@ -147,13 +147,13 @@ class Context(Struct, kw_only=True):
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:
         """The settings with the dynamic layers of an image, which may be newer than those in use.
-        Raise KafkaError."""
+        What is not valid in them is ignored."""
         settings = self.settings
         cluster_wide = image.broker_defaults.values
         per_broker = image.broker_config(self.node_id).values
-        if settings.cluster_wide == cluster_wide and settings.per_broker == per_broker:
+        if settings.stored == (cluster_wide, per_broker):
             return settings
-        return settings.changed(cluster_wide=cluster_wide, per_broker=per_broker)
+        return settings.following(cluster_wide, per_broker)
 
     def topic_named(self, name: str) -> Topic:
         """Raise KafkaError."""
