@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyk.config.keys import CLUSTER_WIDE, Config, boolean, int16, int32, int64, names, string
-from pyk.config.rules import all_of, at_least, each_of, not_empty, one_of_any_case
+from pyk.config.rules import (
+    CODEC_MAX,
+    all_of,
+    at_least,
+    between,
+    each_of,
+    not_empty,
+    one_of_any_case,
+)
 from pyk.config.topic import DAY_MS
 from pyk.config.values import INT_MAX
+
+ASSIGNOR_CLASSES: Final = {
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
+}
+"""As Kafka had them for its default up to 3.9, and takes them still."""
 
 
 class CoordinationConfig(Config):
@@ -70,8 +86,9 @@ class CoordinationConfig(Config):
     )
     group_consumer_assignors: tuple[str, ...] = names(
         ("uniform", "range"),
-        "The ways in which the broker shares out partitions, the default first.",
-        rule=not_empty,
+        "The ways in which the broker shares out partitions, the default first: uniform, range, or"
+        " the names of Kafka's classes for them.",
+        rule=all_of(not_empty, each_of("uniform", "range", *ASSIGNOR_CLASSES)),
     )
     group_consumer_migration_policy: str = string(
         "bidirectional",
@@ -105,7 +122,9 @@ class CoordinationConfig(Config):
         100 * 1024**2, "The size of the offsets topic's segments.", rule=at_least(1)
     )
     offsets_topic_compression_codec: int = int32(
-        0, "The codec, by its number, in which committed offsets are stored."
+        0,
+        "The codec, by its number, in which committed offsets are stored.",
+        rule=between(0, CODEC_MAX),
     )
 
     transaction_max_timeout_ms: int = int32(
@@ -151,3 +170,8 @@ class CoordinationConfig(Config):
         rule=at_least(1),
         update=CLUSTER_WIDE,
     )
+
+    @property
+    def consumer_assignors(self) -> tuple[str, ...]:
+        """The assignors by their names, whichever way they were given."""
+        return tuple(ASSIGNOR_CLASSES.get(each, each) for each in self.group_consumer_assignors)

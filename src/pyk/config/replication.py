@@ -56,7 +56,7 @@ class ReplicationConfig(Config):
         64 * 1024, "The system's receive buffer of a follower's connection."
     )
     replica_high_watermark_checkpoint_interval_ms: int = int64(
-        5000, "How often high watermarks are written down."
+        5000, "How often high watermarks are written down.", rule=at_least(1)
     )
     replica_selector_class: str | None = string(
         None, "The class that chooses which replica a consumer should read from.", honoured=False

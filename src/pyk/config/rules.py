@@ -10,6 +10,8 @@ from pyk.config.values import Value
 
 Rule: TypeAlias = Callable[[Value], str | None]
 
+CODEC_MAX: Final = 4
+"""Codecs have numbers from 0, which is none, to 4, which is zstd."""
 _THROTTLED_REPLICA: Final = r"[0-9]+:[0-9]+"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyk.config.keys import Config, int16, int32
-from pyk.config.rules import at_least, between
+from pyk.config.rules import CODEC_MAX, at_least, between
 
 
 class ShareCoordinationConfig(Config):
@@ -22,7 +22,9 @@ class ShareCoordinationConfig(Config):
         100 * 1024**2, "The size of the segments of share groups' state.", rule=at_least(1)
     )
     share_coordinator_state_topic_compression_codec: int = int32(
-        0, "The codec, by its number, in which share groups' state is stored."
+        0,
+        "The codec, by its number, in which share groups' state is stored.",
+        rule=between(0, CODEC_MAX),
     )
     share_coordinator_state_topic_prune_interval_ms: int = int32(
         300_000,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 import trio
 
@@ -19,6 +19,9 @@ from pyk.offload import Elsewhere, in_thread
 from pyk.wire.compression import CorruptBatch
 
 logger = logging.getLogger(__name__)
+
+BACKOFF_MS_MIN: Final = 100
+"""Without any rest the cleaner would look at logs and do nothing else."""
 
 
 class Care(NamedTuple):
@@ -35,7 +38,7 @@ class Care(NamedTuple):
         return cls(
             checkpoint_seconds=config.replica_high_watermark_checkpoint_interval_ms / 1000,
             retention_seconds=config.log_retention_check_interval_ms / 1000,
-            compaction_seconds=config.log_cleaner_backoff_ms / 1000,
+            compaction_seconds=max(config.log_cleaner_backoff_ms, BACKOFF_MS_MIN) / 1000,
             compacts=config.log_cleaner_enable,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )

@@ -84,7 +84,7 @@ class ConsumerGroups:
         now: float,
     ) -> Decision:
         """Raise KafkaError."""
-        assignors = self._surroundings.config().group_consumer_assignors
+        assignors = self._surroundings.config().consumer_assignors
         check_request(request, caller.version, assignors)
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
             return self._leave(request, ticket, now)
@@ -112,7 +112,7 @@ class ConsumerGroups:
         return self._classic_members.leave(self._known(request.group_id), request, ticket, now)
 
     def describe(self, group: ConsumerGroup, authorized_operations: int) -> DescribedGroup:
-        names = self._surroundings.config().group_consumer_assignors
+        names = self._surroundings.config().consumer_assignors
         assignor = preferred_assignor(group, None, None, names)
         return described(group, assignor, self._surroundings.image, authorized_operations)
 

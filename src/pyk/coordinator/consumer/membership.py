@@ -180,7 +180,7 @@ class Membership:
             interval_ms = config.consumer_assignment_interval_ms
             if may_be_made(group.target_timestamp, interval_ms, now_ms):
                 surroundings.rebalances += 1
-                names = surroundings.config().group_consumer_assignors
+                names = surroundings.config().consumer_assignors
                 assignor = preferred_assignor(group, before, after, names)
                 targets = new_targets(group, after, assignor, surroundings.image)
                 done += [
