@@ -31,6 +31,7 @@ from pyk.handlers.features import SUPPORTED_FEATURES
 from pyk.handlers.table import ENDPOINTS, Endpoint, served
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
+from pyk.log.recovery import Recovery
 from pyk.metadata.controller import initialise, new_uuid, register_broker, unregister_broker
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.image import ClusterImage
@@ -76,6 +77,8 @@ class World(Struct, frozen=True, kw_only=True):
     endpoints: Mapping[ApiKey, Endpoint] = field(default_factory=lambda: ENDPOINTS)
     """Who answers. A test puts something between them and their clients."""
     grace: float = GRACE
+    recovery: Recovery = field(default_factory=Recovery)
+    """Where a start tells how far it is with logs."""
 
 
 class Broker(NamedTuple):

@@ -6,8 +6,8 @@ asks are families of samples made of that, and text of these: the hot path knows
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -52,24 +52,29 @@ class Sample(NamedTuple):
     value: float | Histogram
 
 
+Samples: TypeAlias = Iterable[Sample | None]
+"""Looked for while they are written. There may be a hundred thousand, and whoever writes them lets
+others go on between two; None is no sample, and a place for that where a search finds little."""
+
+
 class Family(Struct, frozen=True):
     """All samples of one name. A counter's name ends in `_total`, a duration's in `_seconds`."""
 
     name: str
     kind: Kind
     help: str
-    samples: Iterable[Sample]
+    samples: Samples
 
 
-def counter(name: str, help: str, samples: Iterable[Sample]) -> Family:
+def counter(name: str, help: str, samples: Samples) -> Family:
     return Family(name, Kind.COUNTER, help, samples)
 
 
-def gauge(name: str, help: str, samples: Iterable[Sample]) -> Family:
+def gauge(name: str, help: str, samples: Samples) -> Family:
     return Family(name, Kind.GAUGE, help, samples)
 
 
-def histogram(name: str, help: str, samples: Iterable[Sample]) -> Family:
+def histogram(name: str, help: str, samples: Samples) -> Family:
     return Family(name, Kind.HISTOGRAM, help, samples)
 
 
@@ -78,19 +83,27 @@ def one(value: float | Histogram) -> list[Sample]:
     return [Sample({}, value)]
 
 
+def measured(value: Callable[[], float]) -> Iterator[Sample]:
+    """The same, of what is only looked at when it is written."""
+    yield Sample({}, value())
+
+
 def exposition(families: Iterable[Family]) -> str:
     """The text that Prometheus scrapes."""
-    return "".join(f"{line}\n" for family in families for line in _lines(family))
+    return "".join(line for family in families for line in lines(family))
 
 
-def _lines(family: Family) -> Iterator[str]:
-    yield f"# HELP {family.name} {_escaped(family.help)}"
-    yield f"# TYPE {family.name} {family.kind.value}"
-    for labels, value in family.samples:
-        if isinstance(value, Histogram):
-            yield from _histogram_lines(family.name, labels, value)
+def lines(family: Family) -> Iterator[str]:
+    """Of the text, one after the other, and an empty one for a place to rest."""
+    yield f"# HELP {family.name} {_escaped(family.help)}\n"
+    yield f"# TYPE {family.name} {family.kind.value}\n"
+    for sample in family.samples:
+        if sample is None:
+            yield ""
+        elif isinstance(sample.value, Histogram):
+            yield from _histogram_lines(family.name, sample.labels, sample.value)
         else:
-            yield f"{family.name}{_labelled(labels)} {_number(value)}"
+            yield f"{family.name}{_labelled(sample.labels)} {_number(sample.value)}\n"
 
 
 def _histogram_lines(name: str, labels: Mapping[str, str], found: Histogram) -> Iterator[str]:
@@ -98,11 +111,11 @@ def _histogram_lines(name: str, labels: Mapping[str, str], found: Histogram) -> 
     for power, count in enumerate(found.counts[:_BUCKETS_SHOWN]):
         total += count
         bound = _number(2**power / 1e6)
-        yield f"{name}_bucket{_labelled({**labels, 'le': bound})} {total}"
+        yield f"{name}_bucket{_labelled({**labels, 'le': bound})} {total}\n"
     total = found.count
-    yield f"{name}_bucket{_labelled({**labels, 'le': '+Inf'})} {total}"
-    yield f"{name}_sum{_labelled(labels)} {_number(found.seconds)}"
-    yield f"{name}_count{_labelled(labels)} {total}"
+    yield f"{name}_bucket{_labelled({**labels, 'le': '+Inf'})} {total}\n"
+    yield f"{name}_sum{_labelled(labels)} {_number(found.seconds)}\n"
+    yield f"{name}_count{_labelled(labels)} {total}\n"
 
 
 def _labelled(labels: Mapping[str, str]) -> str:

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from pyk.telemetry.http import CONNECTIONS_MAX, PATIENCE, Page, open_http
 
-PAGES = {"/live": lambda: Page("yes\n"), "/figures": lambda: Page("1\n", content_type="text/x")}
+
+async def live() -> Page:
+    return Page("yes\n")
+
+
+async def figures() -> Page:
+    return Page([b"1\n", b"2\n"], content_type="text/x")
+
+
+async def broken() -> Page:
+    raise OSError(24, "Too many open files")
+
+
+PAGES = {"/live": live, "/figures": figures}
 
 
 @asynccontextmanager
@@ -49,7 +63,7 @@ async def test_pages_are_served_one_after_the_other_on_a_connection() -> None:
     plain = "text/plain; charset=utf-8"
     assert await ask(("GET", "/live"), ("GET", "/figures?x=1"), ("HEAD", "/live")) == [
         (200, "yes\n", plain),
-        (200, "1\n", "text/x"),
+        (200, "1\n2\n", "text/x"),
         (200, "", plain),
     ]
 
@@ -81,11 +95,69 @@ async def test_who_is_slow_is_hung_up_on(autojump_clock: Any) -> None:
         assert trio.current_time() == pytest.approx(PATIENCE)
 
 
-async def test_there_is_an_end_to_connections(autojump_clock: Callable[[], None]) -> None:
-    async with open_http("127.0.0.1", 0, PAGES) as address:
-        streams = [await trio.open_tcp_stream(*address) for _ in range(CONNECTIONS_MAX)]
+async def test_connections_that_say_nothing_keep_nobody_from_asking() -> None:
+    async with open_http("127.0.0.1", 0, PAGES) as address, AsyncExitStack() as stack:
+        silent = [await connect(address, stack) for _ in range(CONNECTIONS_MAX)]
         await trio.testing.wait_all_tasks_blocked(0.01)
-        async with await trio.open_tcp_stream(*address) as one_more:
-            assert await receive_all(one_more) == b""
-        for stream in streams:
-            await stream.aclose()
+        for stream in silent[:3]:
+            assert await ask_on(await connect(address, stack)) == b"yes\n"
+            assert await receive_all(stream) == b"", "who was silent for longest makes room"
+        assert await ask_on(silent[3]) == b"yes\n", "the others stay"
+
+
+async def test_who_has_asked_is_not_hung_up_on_to_make_room(autojump_clock: Any) -> None:
+    asked, goes_on = trio.Semaphore(0), trio.Event()
+
+    async def slow() -> Page:
+        asked.release()
+        await goes_on.wait()
+        return Page("yes\n")
+
+    async with (
+        open_http("127.0.0.1", 0, {"/live": slow}) as address,
+        AsyncExitStack() as stack,
+        trio.open_nursery() as nursery,
+    ):
+        answers: list[bytes] = []
+
+        async def ask_and_note() -> None:
+            answers.append(await ask_on(await connect(address, stack)))
+
+        for _ in range(CONNECTIONS_MAX):
+            nursery.start_soon(ask_and_note)
+            await asked.acquire()
+        assert await receive_all(await connect(address, stack)) == b"", "there is an end to them"
+        goes_on.set()
+    assert answers == [b"yes\n"] * CONNECTIONS_MAX
+
+
+async def test_a_page_that_fails_is_said_to_and_ends_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pages = {**PAGES, "/broken": broken}
+    async with open_http("127.0.0.1", 0, pages) as address, AsyncExitStack() as stack:
+        stream = await connect(address, stack)
+        await stream.send_all(request_for("/broken"))
+        assert (await stream.receive_some()).startswith(b"HTTP/1.1 500")
+        assert await ask_on(stream) == b"yes\n"
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert "/broken" in record.getMessage()
+
+
+async def connect(address: tuple[str, int], stack: AsyncExitStack) -> trio.SocketStream:
+    return await stack.enter_async_context(await trio.open_tcp_stream(*address))
+
+
+def request_for(target: str) -> bytes:
+    return f"GET {target} HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+
+
+async def ask_on(stream: trio.SocketStream) -> bytes:
+    """The body of /live."""
+    await stream.send_all(request_for("/live"))
+    answer = b""
+    while not answer.endswith(b"\r\n\r\nyes\n"):
+        received = await stream.receive_some()
+        assert received
+        answer += received
+    return answer.partition(b"\r\n\r\n")[2]

@@ -138,6 +138,12 @@ class DataDirectory:
         """Whether it is one of those, without a set of all of them."""
         return partition in self.logs or partition in self._dormant
 
+    def dormant_end(self, partition: TopicPartition) -> int | None:
+        """The high watermark of a log that is dormant, as checkpoints have it."""
+        if partition not in self._dormant:
+            return None
+        return self._offsets[partition].get(HIGH_WATERMARKS)
+
     def log(self, partition: TopicPartition) -> Log:
         """Raise KafkaError if it is not there, or damaged."""
         found = self.logs.get(partition)

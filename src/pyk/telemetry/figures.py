@@ -1,26 +1,52 @@
-"""The figures of a broker, gathered from its parts when somebody asks."""
+"""The figures of a broker, gathered from its parts when somebody asks.
+
+Where there may be many, they are looked for while they are written (see `scrape`), and what they
+are looked for in may change meanwhile: hence the lists, which are copies.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 import pyk
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
 from pyk.handlers.describe_log_dirs import space_of
-from pyk.metrics import Family, Histogram, Sample, counter, gauge, histogram, one
+from pyk.metrics import Family, Histogram, Sample, counter, gauge, histogram, measured, one
 from pyk.replication.partition import Partition
+from pyk.replication.readers import Reading
 from pyk.server.listeners import Server
 from pyk.server.traffic import Traffic
-from pyk.telemetry.process import GarbageCollection, process_families
+from pyk.telemetry.process import GarbageCollection, process_families, python_families
 from pyk.telemetry.queues import queue_families
+from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey, api_name
 
+if TYPE_CHECKING:
+    from pyk.coordinator.groups import Groups
+
+logger = logging.getLogger(__name__)
+
 API_NAMES: Final = {key: api_name(key) for key in ApiKey}
+
+
+class Committed(NamedTuple):
+    """An offset of a group."""
+
+    group: str
+    topic: str
+    number: int
+    offset: int
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {"group": self.group, "topic": self.topic, "partition": str(self.number)}
 
 
 class Figures(Struct, frozen=True, kw_only=True):
@@ -32,25 +58,46 @@ class Figures(Struct, frozen=True, kw_only=True):
     loop_delay: Histogram = field(default_factory=Histogram)
     garbage: GarbageCollection = field(default_factory=GarbageCollection)
 
+    failures: Counter[str] = field(default_factory=Counter)
+    """How often figures could not be had, by what they are of."""
+
     def families(self) -> Iterator[Family]:
         context = self.context
+        for subject, families in (
+            ("the broker", self._own_families()),
+            ("requests", request_families(self.traffic)),
+            ("connections", server_families(self.server)),
+            ("the cluster", cluster_families(context)),
+            ("partitions", partition_families(context)),
+            ("readers", reader_families(context)),
+            ("groups", group_families(context)),
+            ("queues", queue_families(context)),
+            ("transactions", transaction_families(context)),
+            ("the process", process_families()),
+            ("python", python_families(self.garbage)),
+        ):
+            try:
+                yield from families
+            except Exception:
+                self.note_failure(subject)
+        failures = [Sample({"figures": name}, count) for name, count in self.failures.items()]
+        yield counter("pyk_metrics_failures_total", "Figures that could not be had.", failures)
+
+    def note_failure(self, subject: str) -> None:
+        """Called where the exception is caught."""
+        if not self.failures[subject]:
+            logger.exception("the figures of %s cannot be had; this is not said again", subject)
+        self.failures[subject] += 1
+
+    def _own_families(self) -> Iterator[Family]:
         labels = {
             "version": pyk.__version__,
-            "node_id": str(context.node_id),
-            "cluster_id": context.image.cluster_id or "",
+            "node_id": str(self.context.node_id),
+            "cluster_id": self.context.image.cluster_id or "",
         }
         yield gauge("pyk_info", "The broker.", [Sample(labels, 1)])
-        yield from request_families(self.traffic)
-        yield from server_families(self.server)
-        yield from cluster_families(context)
-        yield from partition_families(context)
-        yield from reader_families(context)
-        yield from group_families(context)
-        yield from queue_families(context)
-        yield from transaction_families(context)
         delay = one(self.loop_delay)
         yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)
-        yield from process_families(self.garbage)
 
 
 def request_families(traffic: Mapping[ApiKey, Traffic]) -> Iterator[Family]:
@@ -108,21 +155,19 @@ def cluster_families(context: Context) -> Iterator[Family]:
     revision = one(context.image.revision)
     yield gauge("pyk_metadata_revision", "The revision of the metadata.", revision)
     path = context.directory.path
-    space, labels = space_of(path), {"path": str(path)}
-    yield gauge(
-        "pyk_disk_total_bytes", "Size of the file system.", [Sample(labels, space.total_bytes)]
-    )
-    yield gauge(
-        "pyk_disk_usable_bytes", "Space that is left on it.", [Sample(labels, space.usable_bytes)]
-    )
+    labels = {"path": str(path)}
+    total = (Sample(labels, space_of(each).total_bytes) for each in [path])
+    yield gauge("pyk_disk_total_bytes", "Size of the file system.", total)
+    usable = (Sample(labels, space_of(each).usable_bytes) for each in [path])
+    yield gauge("pyk_disk_usable_bytes", "Space that is left on it.", usable)
 
 
 def partition_families(context: Context) -> Iterator[Family]:
     """Of those that were used since the start."""
     led = list(context.replicas)
 
-    def samples(value: Callable[[Partition], float]) -> list[Sample]:
-        return [Sample(_labels_of(each), value(each)) for each in led]
+    def samples(value: Callable[[Partition], float]) -> Iterator[Sample]:
+        return (Sample(_labels_of(each), value(each)) for each in led)
 
     size = samples(lambda each: each.log.size)
     yield gauge("pyk_partition_log_bytes", "Size of the log.", size)
@@ -144,73 +189,83 @@ def partition_families(context: Context) -> Iterator[Family]:
 
 def reader_families(context: Context) -> Iterator[Family]:
     """Whoever has fetched lately, in a group or not: Spark's executors commit nothing."""
-    now_ms = context.now_ms()
-    offsets, lags, records = [], [], []
-    for each in context.replicas:
-        high_watermark = each.log.high_watermark
-        for client_id, reading in each.readers.recent(now_ms):
-            labels = {"client_id": client_id, **_labels_of(each)}
-            offsets.append(Sample(labels, reading.offset))
-            lags.append(Sample(labels, max(high_watermark - reading.offset, 0)))
-            records.append(Sample(labels, reading.records))
+    now_ms, led = context.now_ms(), list(context.replicas)
+
+    def samples(value: Callable[[Partition, Reading], float]) -> Iterator[Sample | None]:
+        for each in led:
+            yield None
+            for client_id, reading in each.readers.recent(now_ms):
+                yield Sample({"client_id": client_id, **_labels_of(each)}, value(each, reading))
+
+    offsets = samples(lambda _, reading: reading.offset)
     yield gauge("pyk_reader_offset", "The offset after what a client was sent last.", offsets)
+    lags = samples(lambda each, reading: max(each.log.high_watermark - reading.offset, 0))
     yield gauge("pyk_reader_lag", "How many offsets are committed after that.", lags)
+    records = samples(lambda _, reading: reading.records)
     yield counter("pyk_reader_offsets_total", "How far a client has come, in offsets.", records)
 
 
 def group_families(context: Context) -> Iterator[Family]:
     shards = [each.machine for each in context.group_shards or () if each.is_loaded]
-    groups = [group for shard in shards for group in shard]
-    states = Counter((group.type.value, group.state) for group in groups)
-    yield gauge(
-        "pyk_groups",
-        "Groups that this broker coordinates.",
-        [Sample({"type": kind, "state": state}, n) for (kind, state), n in states.items()],
+
+    def states() -> Iterator[Sample | None]:
+        counts: Counter[tuple[str, str]] = Counter()
+        for shard in shards:
+            for group in list(shard):
+                counts[group.type.value, group.state] += 1
+                yield None
+        for (kind, state), count in counts.items():
+            yield Sample({"type": kind, "state": state}, count)
+
+    yield gauge("pyk_groups", "Groups that this broker coordinates.", states())
+    members = (
+        Sample({"group": group.group_id}, len(group.members))
+        for shard in shards
+        for group in list(shard)
     )
-    yield gauge(
-        "pyk_group_members",
-        "Members of a group.",
-        [Sample({"group": group.group_id}, len(group.members)) for group in groups],
-    )
+    yield gauge("pyk_group_members", "Members of a group.", members)
     rebalances = sum(shard.rebalances for shard in shards)
     yield counter(
         "pyk_group_rebalances_total",
         "How many times work was shared out anew, in all groups.",
         one(rebalances),
     )
-    offsets, lags = [], []
-    for shard in shards:
-        for group in shard:
-            for topic, partitions in shard.offsets.of(group.group_id).items():
-                for number, value in partitions.items():
-                    labels = {
-                        "group": group.group_id,
-                        "topic": topic,
-                        "partition": str(number),
-                    }
-                    offsets.append(Sample(labels, value.offset))
-                    lag = _lag(context, topic, number, value.offset)
-                    if lag is not None:
-                        lags.append(Sample(labels, lag))
+    offsets = (
+        each if each is None else Sample(each.labels, each.offset) for each in _committed(shards)
+    )
     yield gauge("pyk_group_offset", "What a group has committed.", offsets)
+    lags = (each and _lag(context, each) for each in _committed(shards))
     yield gauge("pyk_group_lag", "How many offsets are committed after that.", lags)
+
+
+def _committed(shards: Sequence[Groups]) -> Iterator[Committed | None]:
+    for shard in shards:
+        for group in list(shard):
+            yield None
+            for topic, partitions in list(shard.offsets.of(group.group_id).items()):
+                for number, value in list(partitions.items()):
+                    yield Committed(group.group_id, topic, number, value.offset)
 
 
 def transaction_families(context: Context) -> Iterator[Family]:
     coordinator = context.transaction_coordinator
     shards = [] if coordinator is None else [each for each in coordinator.shards if each.is_loaded]
     machines = [shard.machine for shard in shards]
-    states: Counter[str] = Counter()
     now_ms = oldest_ms = context.now_ms()
-    for transaction in (each for machine in machines for each in machine):
-        states[transaction.status.title] += 1
-        if not transaction.status.is_at_rest:
-            oldest_ms = min(oldest_ms, transaction.started_ms)
-    yield gauge(
-        "pyk_transactions",
-        "Transactional ids that this broker coordinates.",
-        [Sample({"state": state}, count) for state, count in states.items()],
-    )
+
+    def states() -> Iterator[Sample | None]:
+        nonlocal oldest_ms
+        counts: Counter[str] = Counter()
+        for machine in machines:
+            for transaction in list(machine):
+                counts[transaction.status.title] += 1
+                if not transaction.status.is_at_rest:
+                    oldest_ms = min(oldest_ms, transaction.started_ms)
+                yield None
+        for state, count in counts.items():
+            yield Sample({"state": state}, count)
+
+    yield gauge("pyk_transactions", "Transactional ids that this broker coordinates.", states())
     tallies = [machine.tally for machine in machines]
     started = one(sum(tally.started for tally in tallies))
     yield counter("pyk_transactions_started_total", "Transactions that began.", started)
@@ -220,7 +275,7 @@ def transaction_families(context: Context) -> Iterator[Family]:
     yield counter("pyk_transactions_aborted_total", "Those to be aborted.", aborted)
     timed_out = one(sum(tally.timed_out for tally in tallies))
     yield counter("pyk_transactions_timed_out_total", "Of those, whose time was up.", timed_out)
-    age = one((now_ms - oldest_ms) / 1000)
+    age = measured(lambda: (now_ms - oldest_ms) / 1000)
     yield gauge("pyk_transaction_oldest_seconds", "Age of the oldest that is open.", age)
     outstanding = one(sum(machine.outstanding for machine in machines))
     yield gauge(
@@ -230,13 +285,24 @@ def transaction_families(context: Context) -> Iterator[Family]:
     )
 
 
-def _lag(context: Context, topic: str, number: int, offset: int) -> int | None:
-    """None if this broker cannot tell. What was deleted before it was read is not to be read."""
-    try:
-        log = context.leader_of(topic, number).log
-    except KafkaError:
+def _lag(context: Context, committed: Committed) -> Sample | None:
+    """None if this broker cannot tell. What was deleted before it was read is not to be read. A
+    log that is dormant stays so: where it ends is known, and it begins where it may."""
+    topic = context.image.topics.get(committed.topic)
+    if topic is None:
         return None
-    return max(log.high_watermark - max(offset, log.start_offset), 0)
+    partition = TopicPartition(committed.topic, committed.number)
+    end = context.directory.dormant_end(partition)
+    offset = committed.offset
+    if end is None:
+        try:
+            led = context.replicas.leader_of_used(topic, committed.number)
+        except KafkaError:
+            return None
+        if led is None:
+            return None
+        end, offset = led.log.high_watermark, max(offset, led.log.start_offset)
+    return Sample(committed.labels, max(end - offset, 0))
 
 
 def _labels_of(each: Partition) -> dict[str, str]:

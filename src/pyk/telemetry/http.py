@@ -2,12 +2,14 @@
 
     async with open_http("localhost", 9644, {"/live": live}) as address: ...
 
-Whoever asks gets text. Headers and bodies are bounded by h11, connections and time here.
+Whoever asks gets text. Headers and bodies are bounded by h11, connections and time here. Nothing
+that goes wrong with a page or a client ends more than its connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
     import h11
 
 PATIENCE: Final = 10.0
-"""Seconds that a client may take for a request, or for its answer."""
+"""Seconds that a client may take to ask, and to read the answer."""
 CONNECTIONS_MAX: Final = 64
 RECEIVE_BYTES: Final = 16 * 1024
 PLAIN: Final = "text/plain; charset=utf-8"
+
+logger = logging.getLogger(__name__)
 
 
 class CannotListen(Exception):
@@ -31,12 +35,17 @@ class CannotListen(Exception):
 
 
 class Page(NamedTuple):
-    text: str
+    text: str | Sequence[bytes]
+    """In parts if there is much of it."""
     status: int = 200
     content_type: str = PLAIN
 
+    @property
+    def parts(self) -> Sequence[bytes]:
+        return [self.text.encode()] if isinstance(self.text, str) else self.text
 
-Pages = Mapping[str, Callable[[], Page]]
+
+Pages = Mapping[str, Callable[[], Awaitable[Page]]]
 
 
 @asynccontextmanager
@@ -47,61 +56,92 @@ async def open_http(host: str, port: int, pages: Pages) -> AsyncIterator[tuple[s
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as failed:
         raise CannotListen(f"cannot listen on {host}:{port} for HTTP: {failed}") from failed
-    limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
+    visitors = Visitors(pages)
     async with trio.open_nursery() as nursery:
-        serve = partial(trio.serve_listeners, partial(_serve, pages, limiter), listeners)
+        serve = partial(trio.serve_listeners, visitors.serve, listeners)
         await nursery.start(serve)
         shown = listeners[0].socket.getsockname()
         yield shown[0], shown[1]
         nursery.cancel_scope.cancel()
 
 
-async def _serve(pages: Pages, limiter: trio.CapacityLimiter, stream: trio.SocketStream) -> None:
-    try:
-        limiter.acquire_nowait()
-    except trio.WouldBlock:
-        await stream.aclose()
-        return
-    try:
-        async with stream:
-            await _converse(pages, stream)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        return  # It hung up.
-    finally:
-        limiter.release()
+class Visitors:
+    """Those who are connected. When there are too many, whoever has been silent for longest makes
+    room: connections that say nothing keep nobody from asking whether the broker lives."""
 
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._silent: dict[trio.CancelScope, None] = {}
+        """Who has not asked for anything, or not again, in the order in which they fell silent."""
+        self._answered: set[trio.CancelScope] = set()
 
-async def _converse(pages: Pages, stream: trio.SocketStream) -> None:
-    # Only who looks at a broker pays for it.
-    import h11
+    async def serve(self, stream: trio.SocketStream) -> None:
+        if len(self._silent) + len(self._answered) >= CONNECTIONS_MAX and not self._make_room():
+            await stream.aclose()
+            return
+        scope = trio.CancelScope()
+        self._silent[scope] = None
+        try:
+            async with stream:
+                with scope:
+                    await self._converse(stream, scope)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return  # It hung up.
+        except Exception:
+            logger.exception("a connection for HTTP has failed")
+        finally:
+            self._silent.pop(scope, None)
+            self._answered.discard(scope)
 
-    connection = h11.Connection(h11.SERVER)
-    while True:
-        with trio.move_on_after(PATIENCE):
-            try:
-                asked = await _request(connection, stream)
-            except h11.RemoteProtocolError as broken:
-                if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                    refusal = Page(f"{broken}\n", broken.error_status_hint)
-                    await _send(connection, stream, refusal, closes=True)
-                return
+    def _make_room(self) -> bool:
+        longest = next(iter(self._silent), None)
+        if longest is None:
+            return False
+        del self._silent[longest]
+        longest.cancel()
+        return True
+
+    async def _converse(self, stream: trio.SocketStream, scope: trio.CancelScope) -> None:
+        # Only who looks at a broker pays for it.
+        import h11
+
+        connection = h11.Connection(h11.SERVER)
+        asked: h11.Request | None
+        while True:
+            asked = None
+            with trio.move_on_after(PATIENCE):
+                try:
+                    asked = await _request(connection, stream)
+                except h11.RemoteProtocolError as broken:
+                    if connection.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                        refusal = Page(f"{broken}\n", broken.error_status_hint)
+                        await _send(connection, stream, refusal, closes=True)
             if asked is None:
                 return
-            await _send(connection, stream, _answer(pages, asked), is_head=asked.method == b"HEAD")
+            self._silent.pop(scope, None)
+            self._answered.add(scope)
+            page = await _answer(self._pages, asked)
+            with trio.move_on_after(PATIENCE):
+                await _send(connection, stream, page, is_head=asked.method == b"HEAD")
             if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
-            continue
-        return
+            self._answered.discard(scope)
+            self._silent[scope] = None
 
 
-def _answer(pages: Pages, asked: h11.Request) -> Page:
-    page = pages.get(asked.target.decode("ascii", "replace").partition("?")[0])
+async def _answer(pages: Pages, asked: h11.Request) -> Page:
+    target = asked.target.decode("ascii", "replace").partition("?")[0]
+    page = pages.get(target)
     if page is None:
         return Page(f"There are {', '.join(sorted(pages))}.\n", 404)
     if asked.method not in (b"GET", b"HEAD"):
         return Page("Only GET and HEAD are answered.\n", 405)
-    return page()
+    try:
+        return await page()
+    except Exception:
+        logger.exception("%s cannot be shown", target)
+        return Page(f"{target} cannot be shown. The broker's log says why.\n", 500)
 
 
 async def _request(connection: h11.Connection, stream: trio.SocketStream) -> h11.Request | None:
@@ -131,15 +171,16 @@ async def _send(
 ) -> None:
     import h11
 
-    body = page.text.encode()
+    parts = page.parts
     headers = [
         ("Content-Type", page.content_type),
-        ("Content-Length", str(len(body))),
+        ("Content-Length", str(sum(map(len, parts)))),
         *([("Connection", "close")] if closes else []),
     ]
-    response = h11.Response(status_code=page.status, headers=headers)
-    sent = connection.send(response) or b""
-    if not is_head:
-        sent += connection.send(h11.Data(data=body)) or b""
+    sent = connection.send(h11.Response(status_code=page.status, headers=headers)) or b""
+    for part in () if is_head else parts:
+        await stream.send_all(sent + (connection.send(h11.Data(data=part)) or b""))
+        sent = b""
     sent += connection.send(h11.EndOfMessage()) or b""
-    await stream.send_all(sent)
+    if sent:
+        await stream.send_all(sent)

@@ -17,6 +17,7 @@ from pyk.metrics import Family, Sample, counter, gauge, one
 from pyk.replication.partition import Isolation, Partition
 from pyk.sharing.delivery import Acknowledge
 from pyk.sharing.reading import walk
+from pyk.wire.compression import CorruptBatch
 
 ACKNOWLEDGED: Final = {kind.value: kind.name.lower() for kind in Acknowledge}
 HEADER_READ_BYTES: Final = 1
@@ -37,37 +38,41 @@ class Queue(NamedTuple):
         log = self.partition.log
         return max(log.high_watermark - max(self.start, log.start_offset) - self.complete, 0)
 
-    def age(self, now_ms: int) -> float:
+    def age(self, now_ms: int) -> float | None:
         """Of the record that it begins with, by the batch that it is in: only its header is read.
-        0 if there is none."""
+        0 if there is none, None if it cannot be read."""
         log = self.partition.log
         start = max(self.start, log.start_offset)
         if start >= log.high_watermark:
             return 0.0
-        piece, _, _ = self.partition.fetch(start, HEADER_READ_BYTES, Isolation.READ_UNCOMMITTED)
-        if piece is None:
-            return 0.0
-        _, header = next(walk(piece.records))
+        try:
+            piece, _ = self.partition.read(start, HEADER_READ_BYTES, Isolation.READ_UNCOMMITTED)
+            if piece is None:
+                return 0.0
+            _, header = next(walk(piece.records))
+        except (KafkaError, CorruptBatch, OSError):
+            return None
         return max(now_ms - header.base_timestamp, 0) / 1000
 
 
 def queue_families(context: Context) -> Iterator[Family]:
-    queues = list(find_queues(context))
+    queues: list[Queue] = []
+
+    def depths() -> Iterator[Sample | None]:
+        for each in find_queues(context):
+            if each is not None:
+                queues.append(each)
+            yield each and Sample(each.labels, each.depth)
+
+    yield gauge("pyk_queue_depth", "Offsets that a share group is not done with.", depths())
+    in_flight = (Sample(each.labels, each.in_flight) for each in queues)
+    yield gauge("pyk_queue_in_flight", "Records that its members have at the moment.", in_flight)
     now_ms = context.now_ms()
-    yield gauge(
-        "pyk_queue_depth",
-        "Offsets that a share group is not done with.",
-        [Sample(each.labels, each.depth) for each in queues],
+    ages = (
+        None if (age := each.age(now_ms)) is None else Sample(each.labels, age) for each in queues
     )
     yield gauge(
-        "pyk_queue_in_flight",
-        "Records that its members have at the moment.",
-        [Sample(each.labels, each.in_flight) for each in queues],
-    )
-    yield gauge(
-        "pyk_queue_oldest_seconds",
-        "Age of the oldest record that it is not done with.",
-        [Sample(each.labels, each.age(now_ms)) for each in queues],
+        "pyk_queue_oldest_seconds", "Age of the oldest record that it is not done with.", ages
     )
     yield from count_families(context)
     shares = context.shares_led
@@ -98,20 +103,17 @@ def count_families(context: Context) -> Iterator[Family]:
     yield counter("pyk_queue_dead_letters_lost_total", "Given up, and could not be kept.", lost)
 
 
-def find_queues(context: Context) -> Iterator[Queue]:
+def find_queues(context: Context) -> Iterator[Queue | None]:
     """Those of partitions that this broker leads, once somebody has fetched or said where to
-    begin."""
+    begin. None for each that is not."""
     coordinator = context.coordinator_of_shares
     if coordinator is None:
         return
     for shard in coordinator.shards:
         if shard.is_loaded:
-            for key in shard.machine:
+            for key in list(shard.machine):
                 state = shard.machine.get(key)
-                assert state is not None
-                found = _queue(context, key, state.summary)
-                if found is not None:
-                    yield found
+                yield None if state is None else _queue(context, key, state.summary)
 
 
 def _queue(context: Context, key: SharePartitionKey, kept: Summary) -> Queue | None:
