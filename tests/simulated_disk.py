@@ -274,6 +274,12 @@ class SimulatedFile:
         self._disk._sync(self._content)
 
 
+class Held(NamedTuple):
+    """A directory, by a name that it keeps."""
+
+    path: Path
+
+
 class SimulatedDisk:
     """A `Disk` that holds what is in the directory `root`, which is there from the beginning.
 
@@ -314,6 +320,7 @@ class SimulatedDisk:
         self._prefix = f"{root}/"
         self._tree = Directory()
         self._pending: list[NameChange] = []
+        self._held: dict[Path, Directory] = {}
 
     def open(self, path: Path, *, must_exist: bool = False) -> SimulatedFile:
         directory, name = self._place(path)
@@ -398,6 +405,18 @@ class SimulatedDisk:
 
     def names(self, path: Path) -> list[str]:
         return sorted(self._directory(path).live)
+
+    def is_directory(self, path: Path) -> bool:
+        return self.exists(path) and isinstance(self._node(path), Directory)
+
+    def is_link(self, path: Path) -> bool:
+        """There are none."""
+        return False
+
+    def hold(self, path: Path) -> Held:
+        held = Held(Path(f"/held/{len(self._held)}"))
+        self._held[held.path] = self._directory(path)
+        return held
 
     def lock(self, path: Path) -> Lock:
         """Anybody's: there is one process on this machine."""
@@ -555,7 +574,13 @@ class SimulatedDisk:
     def _node(self, path: Path) -> Node:
         self._check()
         node: Node | None = self._tree
-        for name in self._names_to(path):
+        if path in self._held:
+            return self._held[path]
+        if path.parent in self._held:
+            node, names = self._held[path.parent], [path.name]
+        else:
+            names = self._names_to(path)
+        for name in names:
             if isinstance(node, Content):
                 raise _error(errno.ENOTDIR, path)
             node = None if node is None else node.live.get(name)

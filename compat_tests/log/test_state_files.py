@@ -17,9 +17,9 @@ from pyk.log.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINTS,
     mark_clean_shutdown,
+    read_clean_shutdown,
     read_offsets,
     read_topic_id,
-    take_clean_shutdown,
     write_offsets,
     write_topic_id,
 )
@@ -219,7 +219,7 @@ def test_pyk_writes_the_epochs_and_the_topic_id_that_kafka_wrote(
 def test_pyk_marks_a_clean_shutdown_as_kafka_does(data_dir: Path, tmp_path: Path) -> None:
     theirs = (data_dir / CLEAN_SHUTDOWN).read_bytes()
     (tmp_path / CLEAN_SHUTDOWN).write_bytes(theirs)
-    broker_epoch = take_clean_shutdown(DISK, tmp_path)
-    assert broker_epoch is not None
-    mark_clean_shutdown(DISK, tmp_path, broker_epoch)
+    mark = read_clean_shutdown(DISK, tmp_path)
+    assert mark is not None
+    mark_clean_shutdown(DISK, tmp_path, mark.broker_epoch)
     assert (tmp_path / CLEAN_SHUTDOWN).read_bytes() == theirs

@@ -1,6 +1,6 @@
 """The broker: its parts, and how their lifetimes nest.
 
-    data directory > metadata store > its image > partitions, upkeep > server
+    data directory > metadata store > its image > logs, recovered > upkeep > server
 
 Leaving the block of `open_broker` is the shutdown: connections first, the logs last.
 """
@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
@@ -29,19 +29,22 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
 from pyk.handlers.features import SUPPORTED_FEATURES
 from pyk.handlers.table import ENDPOINTS, Endpoint, served
-from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.recovery import Recovery
 from pyk.metadata.controller import initialise, new_uuid, register_broker, unregister_broker
 from pyk.metadata.embedded import open_embedded
+from pyk.metadata.identity import Identity, check_identity, read_identity, write_identity
 from pyk.metadata.image import ClusterImage
 from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
 from pyk.offload import Elsewhere, in_thread
+from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.flushing import Flusher
+from pyk.replication.recovery import recover_logs
 from pyk.replication.replicas import Replicas
+from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep
 from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
@@ -50,8 +53,6 @@ from pyk.server.listeners import Address, Server, open_server
 from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyk.replication.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
@@ -107,49 +108,65 @@ async def open_broker(
     """Serve while the block runs."""
     world = world or World()
     disk, path = world.disk, data_directory_of(settings)
-    with _open_directory(disk, path) as directory:
-        async with (
-            open_embedded(disk, path / METADATA, world.offload) as store,
-            open_mirror(store) as mirror,
-            trio.open_nursery() as nursery,
-        ):
-            await _register(mirror, settings)
-            context = _assemble(settings, mirror, directory, world, nursery)
-            upkeep = Upkeep(
-                disk,
-                directory,
-                world.now_ms,
-                lambda: Care.of(context.settings.config),
-                world.offload,
-            )
-            nursery.start_soon(context.flusher.run)
-            nursery.start_soon(upkeep.run)
-            dispatcher = Dispatcher(world.endpoints, context)
-            nursery.start_soon(context.news.run)
-            async with open_server(
-                listeners_of(settings),
-                dispatcher,
-                limits=limits_of(settings),
-                news=context.news,
-                grace=world.grace,
-            ) as server:
-                nursery.start_soon(_follow, context, server)
-                yield Broker(context, server, dispatcher)
-            nursery.cancel_scope.cancel()
+    async with (
+        _open_directory(disk, path, world.offload) as directory,
+        open_embedded(disk, path / METADATA, world.offload) as store,
+        open_mirror(store) as mirror,
+        trio.open_nursery() as nursery,
+    ):
+        await _register(mirror, settings, disk, path)
+        context = _assemble(settings, mirror, directory, world, nursery)
+        directory.begin()
+        context.replicas.logs.move_strays_aside()
+        threads = settings.config.num_recovery_threads_per_data_dir
+        await recover_logs(directory, threads, world.offload, world.recovery)
+        context.begin_coordinators()
+        upkeep = Upkeep(
+            context.replicas.logs,
+            context.checkpoints,
+            world.now_ms,
+            lambda: Care.of(context.settings.config),
+            world.offload,
+        )
+        nursery.start_soon(context.flusher.run)
+        nursery.start_soon(upkeep.run)
+        dispatcher = Dispatcher(world.endpoints, context)
+        nursery.start_soon(context.news.run)
+        async with open_server(
+            listeners_of(settings),
+            dispatcher,
+            limits=limits_of(settings),
+            news=context.news,
+            grace=world.grace,
+        ) as server:
+            nursery.start_soon(_follow, context, server)
+            yield Broker(context, server, dispatcher)
+        nursery.cancel_scope.cancel()
 
 
-@contextmanager
-def _open_directory(disk: Disk, path: Path) -> Iterator[DataDirectory]:
-    directory = DataDirectory.open(disk, path, lambda _: LogConfig(), may_be_dormant=True)
+@asynccontextmanager
+async def _open_directory(
+    disk: Disk, path: Path, offload: Elsewhere
+) -> AsyncIterator[DataDirectory]:
+    directory = DataDirectory.hold(disk, path)
+    for damage in directory.damaged_checkpoints:
+        logger.error("%s: logs are recovered without it", damage)
     yield directory
     # Not after an error: what is in memory may not be what it should be, and the disk is.
-    directory.close()
+    with trio.CancelScope(shield=True):
+        await offload(directory.close)
 
 
-async def _register(mirror: Mirror, settings: BrokerSettings) -> None:
+async def _register(mirror: Mirror, settings: BrokerSettings, disk: Disk, path: Path) -> None:
     rng, config = SystemRandom(), settings.config
-    cluster_id = printed(new_uuid(rng))
+    found = read_identity(disk, path)
+    cluster_id = mirror.image.cluster_id or (found and found.cluster_id) or printed(new_uuid(rng))
+    identity = Identity(config.node_id, cluster_id)
+    if found is not None:
+        check_identity(path, found, identity)
     await mirror.carry_out(lambda image: initialise(image, cluster_id, FEATURES))
+    if found is None:
+        write_identity(disk, path, identity, printed(new_uuid(rng)))
     advertised = [
         parse_listener("advertised.listeners", each) for each in config.advertised_listeners or ()
     ]
@@ -187,7 +204,8 @@ def _assemble(
         return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
 
     flusher = Flusher(world.offload)
-    replicas = Replicas(config.node_id, directory, flusher, config_of)
+    logs = TopicLogs(directory, config_of, mirror.image, world.offload)
+    replicas = Replicas(config.node_id, logs, flusher, config_of)
     broker = Context(
         node_id=config.node_id,
         settings=settings,
@@ -201,18 +219,14 @@ def _assemble(
         rng=rng,
         now_ms=world.now_ms,
         start_soon=nursery.start_soon,
+        checkpoints=Checkpoints(directory, world.offload),
     )
-    broker.begin_coordinators()
     return broker
 
 
 async def _follow(broker: Context, server: Server) -> None:
     """Let settings, limits and partitions follow the image."""
     revision = 0
-    strays = broker.replicas.strays(broker.image)
-    if strays:
-        names = ", ".join(f"{topic}-{number}" for topic, number in strays[:10])
-        logger.warning("%s logs belong to no topic and are left alone: %s", len(strays), names)
     while True:
         image = await broker.mirror.reach(revision + 1)
         revision = image.revision

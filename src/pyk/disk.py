@@ -41,6 +41,13 @@ class Lock(Protocol):
     """Held until nobody refers to it any more."""
 
 
+class HeldDirectory(Protocol):
+    """Held until nobody refers to it any more."""
+
+    @property
+    def path(self) -> Path: ...
+
+
 class File(Protocol):
     """An open file. It closes itself when nobody refers to it any more, so that whoever still
     sends a slice of it is not disturbed when its segment is deleted."""
@@ -88,8 +95,18 @@ class Disk(Protocol):
         """Make it, and those it is in, if they are not there."""
 
     def remove_directory(self, path: Path) -> None: ...
+    def is_directory(self, path: Path) -> bool:
+        """Whether it is a directory itself: a symbolic link to one is not."""
+
+    def is_link(self, path: Path) -> bool:
+        """Whether it is a symbolic link."""
+
     def names(self, path: Path) -> list[str]:
         """What is in a directory, sorted."""
+
+    def hold(self, path: Path) -> HeldDirectory:
+        """A path to the directory that goes on to lead there when it is renamed, and never to
+        what is made under its name later."""
 
     def lock(self, path: Path) -> Lock:
         """Hold a file, made if need be, as the only one. Raise DirectoryInUse."""
@@ -230,8 +247,17 @@ class RealDisk:
     def remove_directory(self, path: Path) -> None:
         os.rmdir(path)
 
+    def is_directory(self, path: Path) -> bool:
+        return os.path.isdir(path) and not os.path.islink(path)
+
+    def is_link(self, path: Path) -> bool:
+        return os.path.islink(path)
+
     def names(self, path: Path) -> list[str]:
         return sorted(os.listdir(path))
+
+    def hold(self, path: Path) -> HeldDirectory:
+        return _OpenDirectory(path)
 
     def lock(self, path: Path) -> Lock:
         file = RealFile(path)
@@ -246,10 +272,23 @@ class RealDisk:
         return file
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         except OSError as error:
             raise SyncFailed(f"{path.name} was not synced: {error}") from error
         finally:
+            os.close(descriptor)
+
+
+class _OpenDirectory:
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        by_descriptor = Path(f"/proc/self/fd/{self._descriptor}")
+        # Linux has that, and is what brokers run on. Elsewhere the name has to do.
+        self.path = by_descriptor if by_descriptor.exists() else path
+
+    def __del__(self) -> None:
+        descriptor = getattr(self, "_descriptor", None)
+        if descriptor is not None:
             os.close(descriptor)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
 import trio
@@ -19,6 +21,10 @@ class Elsewhere(Protocol):
     def __call__(self, run: Callable[[], T], /) -> Awaitable[T]: ...
 
 
+class Interrupted(Exception):
+    """The work is not wanted any more."""
+
+
 async def in_thread(run: Callable[[], T], /) -> T:
     return await trio.to_thread.run_sync(run)
 
@@ -27,3 +33,31 @@ async def at_once(run: Callable[[], T], /) -> T:
     """Here, but others go on first, as with a thread. For disks that keep nobody waiting."""
     await trio.lowlevel.checkpoint()
     return run()
+
+
+async def interruptibly(offload: Elsewhere, run: Callable[[Callable[[], None]], T]) -> T:
+    """Run what takes long. It calls what it is given now and then, which raises Interrupted as
+    soon as the caller is cancelled: nobody waits for the end of it then."""
+    is_cancelled = False
+
+    def checkpoint() -> None:
+        if is_cancelled:
+            raise Interrupted
+
+    async def notice() -> None:
+        nonlocal is_cancelled
+        try:
+            await trio.sleep_forever()
+        finally:
+            is_cancelled = True
+
+    result: list[T] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(notice)
+        with suppress(Interrupted):
+            result.append(await offload(partial(run, checkpoint)))
+        nursery.cancel_scope.cancel()
+    if not result:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        raise Interrupted
+    return result[0]

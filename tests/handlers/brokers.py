@@ -32,9 +32,11 @@ from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import CreatedTopic, NewTopic, TopicDefaults, create_topics
 from pyk.offload import at_once
+from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.replicas import Replicas
+from pyk.replication.topic_logs import TopicLogs
 from pyk.types import FileSlice, Records
 from pyk.wire.codec import decode, encode
 from tests.log.test_log import batch
@@ -78,6 +80,7 @@ async def open_context(
         nursery.start_soon(_follow, broker)
         nursery.start_soon(broker.flusher.run)
         nursery.start_soon(broker.news.run)
+        nursery.start_soon(broker.replicas.logs.delete_logs)
         yield broker
         nursery.cancel_scope.cancel()
 
@@ -100,7 +103,9 @@ def _assembled(
         settings=settings,
         mirror=mirror,
         directory=directory,
-        replicas=Replicas(NODE_ID, directory, flusher, config_of),
+        replicas=Replicas(
+            NODE_ID, TopicLogs(directory, config_of, mirror.image, at_once), flusher, config_of
+        ),
         flusher=flusher,
         fetch_sessions=lambda: fetch_sessions,
         producer_ids=ProducerIdBlocks(mirror),
@@ -108,6 +113,7 @@ def _assembled(
         rng=rng,
         now_ms=lambda: NOW_MS,
         start_soon=nursery.start_soon,
+        checkpoints=Checkpoints(directory, at_once),
     )
     if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):
         _ = broker.transactions

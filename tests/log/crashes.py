@@ -207,6 +207,7 @@ class Workload:
         truth.start_max = log.end_offset
         log.retire(self.now_ms)
         truth.start_max = log.start_offset
+        log.sweep(self.now_ms)
         self.directory.sweep(self.now_ms)
 
     def delete(self, partition: TopicPartition) -> None:

@@ -16,11 +16,13 @@ from pyk.log.checkpoints import (
     HIGH_WATERMARKS,
     PARTITION_METADATA,
     RECOVERY_POINTS,
+    CleanShutdown,
     DamagedCheckpoint,
     mark_clean_shutdown,
+    read_clean_shutdown,
     read_offsets,
     read_topic_id,
-    take_clean_shutdown,
+    remove_clean_shutdown,
     write_offsets,
     write_topic_id,
 )
@@ -123,16 +125,22 @@ def test_another_topic_id_is_damage(text: str, tmp_path: Path) -> None:
 
 
 def test_a_clean_shutdown_is_good_for_one_start(tmp_path: Path) -> None:
-    assert take_clean_shutdown(DISK, tmp_path) is None
+    assert read_clean_shutdown(DISK, tmp_path) is None
     mark_clean_shutdown(DISK, tmp_path, broker_epoch=71)
     assert (tmp_path / CLEAN_SHUTDOWN).read_text() == '{"version":0,"brokerEpoch":71}'
-    assert take_clean_shutdown(DISK, tmp_path) == 71
-    assert take_clean_shutdown(DISK, tmp_path) is None
+    assert read_clean_shutdown(DISK, tmp_path) == CleanShutdown(0, 71)
+    remove_clean_shutdown(DISK, tmp_path)
+    assert read_clean_shutdown(DISK, tmp_path) is None
+
+
+def test_a_clean_shutdown_names_the_partitions_for_which_it_does_not_speak(tmp_path: Path) -> None:
+    mark_clean_shutdown(DISK, tmp_path, 71, ["orders-0"])
+    assert read_clean_shutdown(DISK, tmp_path) == CleanShutdown(0, 71, ["orders-0"])
 
 
 def test_a_clean_shutdown_may_say_more_than_we_know(tmp_path: Path) -> None:
     (tmp_path / CLEAN_SHUTDOWN).write_text('{"brokerEpoch": 3, "version": 0, "mood": [1]}')
-    assert take_clean_shutdown(DISK, tmp_path) == 3
+    assert read_clean_shutdown(DISK, tmp_path) == CleanShutdown(0, 3)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +149,9 @@ def test_a_clean_shutdown_may_say_more_than_we_know(tmp_path: Path) -> None:
 def test_a_damaged_mark_of_a_clean_shutdown_is_reported_once(text: str, tmp_path: Path) -> None:
     (tmp_path / CLEAN_SHUTDOWN).write_text(text)
     with pytest.raises(DamagedCheckpoint, match=CLEAN_SHUTDOWN):
-        take_clean_shutdown(DISK, tmp_path)
-    assert take_clean_shutdown(DISK, tmp_path) is None
+        read_clean_shutdown(DISK, tmp_path)
+    remove_clean_shutdown(DISK, tmp_path)
+    assert read_clean_shutdown(DISK, tmp_path) is None
 
 
 @given(st.binary(max_size=80) | st.text("0129 \nt-{}:", max_size=30).map(str.encode))
@@ -154,7 +163,7 @@ def test_any_bytes_are_read_or_damaged(data: bytes) -> None:
         for read in (
             lambda: read_offsets(DISK, directory / RECOVERY_POINTS),
             lambda: read_topic_id(DISK, directory),
-            lambda: take_clean_shutdown(DISK, directory),
+            lambda: read_clean_shutdown(DISK, directory),
         ):
             with contextlib.suppress(DamagedCheckpoint):
                 read()

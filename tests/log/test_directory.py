@@ -167,9 +167,11 @@ def test_a_deleted_partition_does_not_come_back(
 ) -> None:
     fill(log)
     directory.delete(ONE)
-    again = disk.synced()
-    assert not opened(again).logs
-    assert again.directories() == []
+    left = disk.synced()
+    again = opened(left)
+    assert not again.logs
+    again.sweep(0)
+    assert left.directories() == []
 
 
 def test_an_interrupted_deletion_leaves_all_or_nothing() -> None:
@@ -245,7 +247,9 @@ def test_partitions_with_the_longest_names_can_be_deleted(tmp_path: Path) -> Non
     names = [path.name for path in tmp_path.iterdir() if path.is_dir()]
     assert [len(name) for name in names] == [255] * 3
     directory.close()
-    assert not in_a_real_one(tmp_path).logs
+    again = in_a_real_one(tmp_path)
+    assert not again.logs
+    again.sweep(0)
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
@@ -321,7 +325,10 @@ def test_a_damaged_partition_is_left_as_it_is_and_what_is_known_of_it_kept(
     for path in (RECOVERY_POINTS, HIGH_WATERMARKS):
         assert disk.read(path) == b"0\n2\norders 0 10\norders 1 10\n"
     assert disk.read(START_OFFSETS) == b"0\n1\norders 0 5\n"
-    assert not opened(disk).was_clean
+    last = opened(disk)
+    assert last.was_clean
+    assert isinstance(last.failed[ONE], CorruptLog), "it is recovered again, and it alone"
+    assert last.logs.keys() == {TWO}
 
 
 def test_a_damaged_partition_can_be_deleted_and_made_again(
@@ -357,13 +364,31 @@ def test_without_a_recovery_point_everything_is_recovered(
 
 
 @pytest.mark.parametrize("path", [HIGH_WATERMARKS, START_OFFSETS])
-def test_it_is_not_opened_without_knowing_what_may_be_seen(
+def test_a_damaged_checkpoint_is_reported_and_says_nothing(
     disk: SimulatedDisk, directory: DataDirectory, log: Log, path: Path
 ) -> None:
+    fill(log)
     directory.close()
     disk.replace(path, b"0\n1\norders 0 1")
-    with pytest.raises(DamagedCheckpoint):
-        opened(disk)
+    again = opened(disk)
+    assert [str(damage) for damage in again.damaged_checkpoints] == [f"{path.name} is cut off"]
+    assert again.logs[ONE].end_offset == 10
+    assert again.logs[ONE].start_offset == 0
+
+
+def test_a_start_that_is_beyond_the_end_of_a_closed_log_is_damage(
+    disk: SimulatedDisk, directory: DataDirectory, log: Log
+) -> None:
+    fill(log)
+    directory.close()
+    disk.replace(START_OFFSETS, b"0\n1\norders 0 42\n")
+    before = disk.contents()
+    again = opened(disk)
+    assert START_OFFSETS.name in str(again.failed[ONE])
+    assert (
+        disk.contents().items()
+        >= {path: data for path, data in before.items() if path.suffix == ".log"}.items()
+    )
 
 
 def test_deleted_records_stay_away(disk: SimulatedDisk, directory: DataDirectory, log: Log) -> None:
@@ -487,6 +512,7 @@ def test_a_high_watermark_inside_of_a_truncated_batch_is_lowered_for_good(
     log.advance_high_watermark(3)
     directory.delete_records(ONE, 1)
     left = disk.kill9()
+    left.replace(HIGH_WATERMARKS, b"0\n1\norders 0 1\n")
     again = opened(left)
     assert again.logs[ONE].high_watermark == 1
     again.truncate(ONE, 1)

@@ -326,7 +326,7 @@ class LogMachine(RuleBasedStateMachine):
         compaction = self.log.begin_compaction(self.now)
         if compaction is None:
             return
-        self.log.end_compaction(compaction, compaction.run(self.disk))
+        self.log.end_compaction(compaction, compaction.run())
         end = self.model.cleaned_until = self.log.cleaned_until
         assert end > 0
         before, self.model.batches = self.model.batches, list(self.stored())

@@ -121,11 +121,12 @@ def test_whole_segments_are_dropped_from_the_start(segments: Segments, tmp_path:
     assert segments.drop_before(third) == [0, second]
     assert segments.start_offset == third
     assert [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
-    segments.sweep(now_ms=0)
-    segments.sweep(now_ms=59_999)
-    assert [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
-    segments.sweep(now_ms=60_000)
-    assert not [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
+    deleted = [name for name in DISK.names(tmp_path / "t-0") if name.endswith(".deleted")]
+    assert segments.due_for_removal(now_ms=0) == []
+    assert segments.due_for_removal(now_ms=59_999) == []
+    assert sorted(segments.due_for_removal(now_ms=60_000)) == deleted != []
+    segments.forget_removed(deleted)
+    assert segments.due_for_removal(now_ms=60_000) == []
     assert offsets(piece) == list(range(second)), "a reader is still in it"
     segments.drop_before(10**9)
     assert len(segments.bases) == 1, "the active one stays"

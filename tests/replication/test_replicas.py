@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pyk.config.settings import BrokerSettings
+from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
-from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
+from pyk.offload import at_once
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import ACKS_ALL, Waiter
 from pyk.replication.replicas import Replicas
+from pyk.replication.topic_logs import TopicLogs
 from pyk.types import TopicPartition, Uuid
-from tests.log.test_log import batch
+from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
 
 ME, OTHER = 1, 2
@@ -30,6 +34,12 @@ def image(*topics: Topic) -> ClusterImage:
     return ClusterImage(topics={each.name: each for each in topics})
 
 
+def gone(directory: DataDirectory) -> list[str]:
+    """Directories that are not a partition's any more."""
+    names = directory._disk.names(directory.path)
+    return [name for name in names if name.endswith(("-delete", "-stray"))]
+
+
 @pytest.fixture
 def directory() -> DataDirectory:
     return DataDirectory.open(SimulatedDisk(), ROOT / "data", lambda _: LogConfig())
@@ -42,8 +52,11 @@ def overrides() -> dict[str, str]:
 
 @pytest.fixture
 def replicas(directory: DataDirectory, overrides: dict[str, str]) -> Replicas:
+    def config_of(name: str) -> TopicConfig:
+        return settings.topic_config(overrides)
+
     settings = BrokerSettings()
-    return Replicas(ME, directory, Flusher(), lambda _: settings.topic_config(overrides))
+    return Replicas(ME, TopicLogs(directory, config_of, offload=at_once), Flusher(), config_of)
 
 
 def test_a_partition_has_its_log_when_it_is_first_asked_for(
@@ -75,10 +88,27 @@ def test_what_is_not_led_here_is_refused(
 def test_a_topic_that_was_made_again_begins_empty(
     replicas: Replicas, directory: DataDirectory
 ) -> None:
+    replicas.on_image(image(topic()))
     replicas.leader_of(topic(), 0).produce(batch(1), acks=ACKS_ALL, now_ms=0)
     again = replicas.leader_of(topic(SECOND_ID), 0)
     assert again.offsets.end == 0
     assert directory.topic_ids[TopicPartition("orders", 0)] == SECOND_ID
+    [away] = gone(directory)
+    assert away == f"orders-0.{FIRST_ID.hex()}-delete"
+
+
+def test_a_log_of_another_id_that_was_never_known_is_kept(
+    replicas: Replicas, directory: DataDirectory
+) -> None:
+    stray = directory.create(TopicPartition("orders", 0), SECOND_ID, LogConfig())
+    add(stray, batch(1))
+    replicas.on_image(image(topic()))
+    assert replicas.leader_of(topic(), 0).offsets.end == 0
+    [away] = gone(directory)
+    assert away == f"orders-0.{SECOND_ID.hex()}-stray"
+    directory.sweep(0)
+    directory.sweep(10**12)
+    assert gone(directory) == [away]
 
 
 async def test_the_partitions_of_a_deleted_topic_go_and_wake_who_waits(
@@ -91,19 +121,44 @@ async def test_the_partitions_of_a_deleted_topic_go_and_wake_who_waits(
     assert replicas.leader_of(topic(), 0) is partition
     replicas.on_image(image())
     await waiter.wait()
+    await replicas.logs.delete_those_due()
     assert directory.partitions == set()
     assert list(replicas) == []
 
 
-def test_logs_of_topics_that_nobody_knows_are_left_alone(
+def test_logs_of_topics_that_nobody_knows_are_moved_aside_and_reported(
+    replicas: Replicas, directory: DataDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in (0, 7):
+        directory.create(TopicPartition("orders", number), FIRST_ID, LogConfig())
+    directory.create(TopicPartition("stray", 0), SECOND_ID, LogConfig())
+    replicas.on_image(image(topic()))
+    replicas.logs.move_strays_aside()
+    strays = [f"orders-7.{FIRST_ID.hex()}-stray", f"stray-0.{SECOND_ID.hex()}-stray"]
+    assert gone(directory) == strays
+    assert all(name in caplog.text for name in strays)
+    assert directory.partitions == {TopicPartition("orders", 0)}
+
+
+def test_logs_stay_where_they_are_if_the_metadata_cannot_be_read(
     replicas: Replicas, directory: DataDirectory
 ) -> None:
     stray = TopicPartition("stray", 0)
     directory.create(stray, SECOND_ID, LogConfig())
+    replicas.on_image(replace(image(topic()), unreadable={"topics/stray": "not JSON"}))
+    replicas.logs.move_strays_aside()
+    assert gone(directory) == []
+    assert stray in directory.failed
+
+
+def test_a_log_that_is_not_led_has_its_topics_configuration(
+    replicas: Replicas, directory: DataDirectory, overrides: dict[str, str]
+) -> None:
     replicas.on_image(image(topic()))
-    assert replicas.strays(image(topic())) == [stray]
-    replicas.on_image(image())
-    assert directory.partitions == {stray}
+    log = directory.create(TopicPartition("orders", 1), FIRST_ID, LogConfig())
+    overrides |= {"retention.ms": "5000"}
+    replicas.on_image(replace(image(topic()), configured={"topics": Configured()}))
+    assert log.config.retention_ms == 5000
 
 
 def test_a_new_configuration_takes_effect(replicas: Replicas, overrides: dict[str, str]) -> None:

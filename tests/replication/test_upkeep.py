@@ -6,10 +6,13 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
+from pyk.config.settings import BrokerSettings
 from pyk.log.checkpoints import RECOVERY_POINTS, read_offsets
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.offload import at_once
+from pyk.replication.checkpoints import Checkpoints
+from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
@@ -26,7 +29,10 @@ async def test_logs_are_retired_compacted_and_checkpointed(
     disk = SimulatedDisk()
     directory = DataDirectory.open(disk, ROOT / "data", lambda _: SMALL)
     log = directory.create(PARTITION, Uuid(b"the topic's uuid"), SMALL)
-    upkeep = Upkeep(disk, directory, lambda: 1_000, lambda: CARE, offload=at_once)
+    logs = TopicLogs(directory, lambda _: BrokerSettings().topic_config({}), offload=at_once)
+    upkeep = Upkeep(
+        logs, Checkpoints(directory, at_once), lambda: 1_000, lambda: CARE, offload=at_once
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         add(log, *(batch(i) for i in range(40)))

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pyk.disk import RealDisk
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.spark.plan import DataLost, plan
 from pyk.wire.batch import iterate_batches
@@ -74,7 +73,7 @@ def compact(writer: Writer) -> None:
     writer.log.flush()
     compaction = writer.log.begin_compaction(NOW)
     assert compaction is not None
-    writer.log.end_compaction(compaction, compaction.run(RealDisk()))
+    writer.log.end_compaction(compaction, compaction.run())
 
 
 @pytest.mark.parametrize("splits", [1, 5, 30])
@@ -107,7 +106,7 @@ def test_a_swap_that_is_under_way_counts(tmp_path: Path) -> None:
     writer.log.flush()
     compaction = writer.log.begin_compaction(NOW)
     assert compaction is not None
-    result = compaction.run(RealDisk())
+    result = compaction.run()
     assert offsets(read(options(tmp_path))) == shown, "drafts do not count"
     swapped = next(each.bases for each in result.rewritten if len(each.bases) > 2)
     data = (writer.log.directory / f"{swapped[0]:020}.log.cleaned").read_bytes()

@@ -101,7 +101,6 @@ class StorageConfig(Config):
         "How many threads recover the logs of a directory after a crash.",
         rule=at_least(1),
         update=CLUSTER_WIDE,
-        honoured=False,
     )
 
     log_cleanup_policy: tuple[str, ...] = names(

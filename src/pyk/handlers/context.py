@@ -16,6 +16,7 @@ from pyk.log.directory import DataDirectory
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
+from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
@@ -52,6 +53,8 @@ class Context(Struct, kw_only=True):
     now_ms: Callable[[], int]
     start_soon: Callable[[Callable[[], Awaitable[None]]], None]
     """Runs something for as long as the broker does."""
+    checkpoints: Checkpoints
+    """What must be durable of where logs start."""
     news: News = field(default_factory=News)
     """What requests bring to those who wait."""
     group_shards: GroupShards | None = None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +42,12 @@ class DamagedCheckpoint(Exception):
     """The file is not what its name says."""
 
 
-class _CleanShutdown(msgspec.Struct, rename="camel"):
+class CleanShutdown(msgspec.Struct, rename="camel", omit_defaults=True):
     version: int
     broker_epoch: int
+    to_recover: list[str] = []
+    """Partitions for which it does not speak, by their directories: pyk's own. Kafka passes over
+    it."""
 
 
 def read_offsets(disk: Disk, path: Path) -> dict[TopicPartition, int]:
@@ -86,31 +89,35 @@ def write_topic_id(disk: Disk, directory: Path, topic_id: Uuid) -> None:
     disk.replace(directory / PARTITION_METADATA, text.encode())
 
 
-def mark_clean_shutdown(disk: Disk, directory: Path, broker_epoch: int) -> None:
-    """Say that everything in the directory is on disk, which the caller has made sure of."""
-    mark = _CleanShutdown(_VERSION, broker_epoch)
+def mark_clean_shutdown(
+    disk: Disk, directory: Path, broker_epoch: int, to_recover: Sequence[str] = ()
+) -> None:
+    """Say that everything in the directory is on disk, which the caller has made sure of, but for
+    some partitions."""
+    mark = CleanShutdown(_VERSION, broker_epoch, list(to_recover))
     disk.replace(directory / CLEAN_SHUTDOWN, msgspec.json.encode(mark))
 
 
-def take_clean_shutdown(disk: Disk, directory: Path) -> int | None:
-    """The broker epoch of the clean shutdown, or None if the last one was not clean.
-
-    The mark is gone afterwards, durably, also when this raises DamagedCheckpoint: what happens from
-    now on it does not vouch for.
-    """
+def read_clean_shutdown(disk: Disk, directory: Path) -> CleanShutdown | None:
+    """What the last shutdown has said, if it was clean. Raise DamagedCheckpoint."""
     path = directory / CLEAN_SHUTDOWN
     if not disk.exists(path):
         return None
-    data = disk.read(path)
-    disk.remove(path)
-    disk.sync_directory(directory)
     try:
-        mark = msgspec.json.decode(data, type=_CleanShutdown)
+        mark = msgspec.json.decode(disk.read(path), type=CleanShutdown)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedCheckpoint(f"{path.name}: {error}") from None
     if mark.version != _VERSION:
         raise DamagedCheckpoint(f"{path.name} has the version {mark.version}")
-    return mark.broker_epoch
+    return mark
+
+
+def remove_clean_shutdown(disk: Disk, directory: Path) -> None:
+    """What happens from now on the mark does not vouch for. It is gone durably."""
+    path = directory / CLEAN_SHUTDOWN
+    if disk.exists(path):
+        disk.remove(path)
+        disk.sync_directory(directory)
 
 
 def read_entries(disk: Disk, path: Path, columns: int) -> list[list[str]]:

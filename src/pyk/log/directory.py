@@ -12,19 +12,18 @@
 A checkpoint may say less than is so, never more: what it promises is lowered before a log is
 truncated, and raised after it was flushed.
 
-After a clean shutdown logs may stay dormant until somebody asks for them, so that a start takes as
-long with ten thousand as with ten.
+After a clean shutdown logs stay dormant until somebody asks for them, so that a start takes as long
+with ten thousand as with ten. After another one each is recovered before it is used.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk, Lock
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.checkpoints import (
@@ -32,45 +31,37 @@ from pyk.log.checkpoints import (
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
+    CleanShutdown,
     DamagedCheckpoint,
     mark_clean_shutdown,
-    read_offsets,
+    read_clean_shutdown,
     read_topic_id,
-    take_clean_shutdown,
-    write_offsets,
-    write_topic_id,
+    remove_clean_shutdown,
 )
 from pyk.log.config import LogConfig
+from pyk.log.deleted_directories import (
+    DELETE,
+    STRAY,
+    DeletedDirectories,
+    Removal,
+    free_path,
+    is_deleted,
+)
+from pyk.log.dormant import DormantLog
 from pyk.log.log import Log
+from pyk.log.offset_checkpoints import Checkpoint, OffsetCheckpoints, Offsets
+from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
 from pyk.log.segments import CorruptLog
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 
 LOCK: Final = ".lock"
 KAFKAS_METADATA: Final = "__cluster_metadata-0"
 """What Kafka's controllers keep beside the logs. It is not ours to touch."""
-_DELETE: Final = "-delete"
-_DRAFT: Final = ".draft"
 _PARTITION: Final = r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})"
-_NAME_MAX: Final = 255
-
-
-class Checkpoint(NamedTuple):
-    """What checkpoints would say of a moment. It can be written in any thread."""
-
-    disk: Disk
-    path: Path
-    offsets: dict[str, dict[TopicPartition, int]]
-    """By the names of those that would change."""
-    changes: int
-
-    def run(self) -> None:
-        """Write drafts beside the files. Raise OSError."""
-        for name, offsets in self.offsets.items():
-            write_offsets(self.disk, self.path / (name + _DRAFT), offsets)
 
 
 class DataDirectory:
-    """Made by `open`."""
+    """Made by `open`, or by `hold` and `begin`."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self.path = path
@@ -80,21 +71,30 @@ class DataDirectory:
         self.failed: dict[TopicPartition, Exception] = {}
         """What could not be opened, and why. It is left as it is."""
         self.was_clean = False
+        self.config_of: Callable[[TopicPartition, Uuid], LogConfig | None] = lambda *_: LogConfig()
+        """What the configuration of a partition's topic asks for. None if nobody knows the topic,
+        or not under this id: then the log is moved aside."""
+        self.moved_aside: list[Path] = []
+        """Where logs of topics that nobody knows were moved to, until somebody reports it."""
+        self.keeps_strays = False
+        """Whether those stay where they are, unopened."""
+        self.damaged_checkpoints: list[DamagedCheckpoint] = []
+        """What was found when the directory was opened."""
         self._disk = disk
-        self._config_of: Callable[[str], LogConfig] = lambda _: LogConfig()
         self._dormant: set[TopicPartition] = set()
+        self._to_recover: set[TopicPartition] = set()
+        """Of those that are dormant: they were not closed."""
+        self._opening: set[TopicPartition] = set()
+        """They are being made or opened in a thread."""
         self._lock: Lock | None = None
-        self._doomed: dict[Path, int] = {}
-        """Directories of deleted partitions, and how long to wait before they are removed."""
-        self._due: dict[Path, int] = {}
-        self._offsets: dict[TopicPartition, dict[str, int]] = {}
+        self._deleted = DeletedDirectories(disk)
+        self._known: dict[TopicPartition, dict[str, int]] = {}
         """What checkpoints said of dormant logs, and of those that failed."""
-        self._written: dict[str, dict[TopicPartition, int]] = {}
-        """What they say now: an idle broker does not write it again and again."""
+        self._checkpoints = OffsetCheckpoints(disk, path)
         self._forgotten: set[TopicPartition] = set()
         """Partitions that are gone, and of which checkpoints may still speak."""
-        self._changes = 0
-        """How often something has happened after which an older checkpoint must not be taken."""
+        self._has_new_names = False
+        """Whether something in it was renamed, and that is not durable yet."""
 
     @classmethod
     def open(
@@ -107,32 +107,59 @@ class DataDirectory:
     ) -> Self:
         """All logs in a directory, which is made if it is not there. `config_of` gives a topic's.
 
-        Raise DirectoryInUse if another broker has it, DamagedCheckpoint if it does not say where
-        its logs start or what of them is committed. Logs that are damaged are in `failed`.
+        Raise DirectoryInUse if another broker has it. Logs that are damaged are in `failed`.
         """
+        directory = cls.hold(disk, path)
+        directory.config_of = lambda partition, _: config_of(partition.topic)
+        directory.begin()
+        for partition in directory.to_recover if may_be_dormant else sorted(directory._dormant):
+            opening = directory.begin_opening(partition)
+            directory.end_opening(opening, opening.attempt())
+        directory.end_recovery()
+        return directory
+
+    @classmethod
+    def hold(cls, disk: Disk, path: Path) -> Self:
+        """The directory, made if it is not there, and which logs are in it. Nothing is changed yet,
+        and no log opened. Raise DirectoryInUse."""
         directory = cls(disk, path)
-        directory._config_of = config_of
         if not disk.exists(path):
             disk.make_directory(path)
         directory._lock = disk.lock(path / LOCK)
-        directory.was_clean = directory._take_mark()
-        if not directory.was_clean:
+        directory._find_logs()
+        return directory
+
+    def begin(self) -> None:
+        """From now on logs may change: the last clean shutdown does not vouch for them any more."""
+        mark = self._read_mark()
+        self.was_clean = mark is not None
+        if mark is not None:
+            remove_clean_shutdown(self._disk, self.path)
+            self._to_recover = {p for p in self._dormant if name_of(p) in mark.to_recover}
+        else:
+            self._to_recover = set(self._dormant)
             # What is found is acted upon, and must not go back any more: what checkpoints say of
             # logs, and that partitions are deleted whose files are removed now.
-            disk.sync_directory(path)
-        directory._find_logs()
-        if not (directory.was_clean and may_be_dormant):
-            for partition in list(directory._dormant):
-                directory._wake(partition)
-        if not directory.was_clean:
-            # What was cut off is not committed any more, and what is left needs no second recovery.
-            directory.checkpoint()
-        return directory
+            self._disk.sync_directory(self.path)
+
+    @property
+    def to_recover(self) -> list[TopicPartition]:
+        return sorted(self._to_recover)
+
+    def end_recovery(self) -> None:
+        """What was cut off is not committed any more, and what is left needs no second recovery.
+        Raise OSError."""
+        if not self.was_clean:
+            self.checkpoint()
 
     @property
     def partitions(self) -> set[TopicPartition]:
         """All that are there and not known to be damaged."""
         return self._dormant | self.logs.keys()
+
+    @property
+    def dormant(self) -> list[TopicPartition]:
+        return sorted(self._dormant - self._to_recover - self._opening)
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether it is one of those, without a set of all of them."""
@@ -142,22 +169,44 @@ class DataDirectory:
         """The high watermark of a log that is dormant, as checkpoints have it."""
         if partition not in self._dormant:
             return None
-        return self._offsets[partition].get(HIGH_WATERMARKS)
+        return self._known[partition].get(HIGH_WATERMARKS)
 
     def log(self, partition: TopicPartition) -> Log:
         """Raise KafkaError if it is not there, or damaged."""
         found = self.logs.get(partition)
         if found is None and partition in self._dormant:
-            self._wake(partition)
-            found = self.logs.get(partition)
+            found = self._wake(partition)
         if found is not None:
             return found
         if partition in self.failed:
             raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"{_name(partition)}: {self.failed[partition]}"
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{name_of(partition)}: {self.failed[partition]}"
             )
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{_name(partition)} is not in {self.path.name}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{name_of(partition)} is not in {self.path.name}",
+        )
+
+    def topic_id_of(self, partition: TopicPartition) -> Uuid | None:
+        """As its directory says it, if that can be read."""
+        known = self.topic_ids.get(partition)
+        if known is not None:
+            return known
+        try:
+            return read_topic_id(self._disk, self.path / name_of(partition))
+        except (DamagedCheckpoint, OSError):
+            return None
+
+    def peek(self, partition: TopicPartition, config: LogConfig) -> DormantLog:
+        """What it takes to see whether a dormant log needs something."""
+        known = self._known[partition]
+        return DormantLog(
+            self._disk,
+            self.path / name_of(partition),
+            partition,
+            config,
+            known.get(LOG_START_OFFSETS, 0),
+            known.get(CLEANER_OFFSETS, 0),
         )
 
     def size(self, partition: TopicPartition) -> int:
@@ -165,52 +214,136 @@ class DataDirectory:
         log = self.logs.get(partition)
         if log is not None:
             return log.size
-        path = self.path / _name(partition)
+        path = self.path / name_of(partition)
         try:
             names = self._disk.names(path)
         except (FileNotFoundError, NotADirectoryError):
             return 0
         return sum(self._disk.size(path / name) for name in names if name.endswith(".log"))
 
-    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        """A new log, durably there. Raise KafkaError."""
-        self._changes += 1
-        if self.has(partition) or partition in self.failed:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"{_name(partition)} is there already")
-        path = self.path / _name(partition)
+    def may_wake(self, partition: TopicPartition) -> bool:
+        """Whether it is dormant, was closed, and nobody is opening it."""
+        others = (self._to_recover, self._opening)
+        return partition in self._dormant and not any(partition in each for each in others)
+
+    def begin_opening(self, partition: TopicPartition) -> LogOpening:
+        """What it takes to open a dormant log, in any thread. Then `end_opening` is told."""
+        assert partition in self._dormant
+        assert partition not in self._opening
+        self._opening.add(partition)
+        known = self._known[partition]
+        recovery_point = known.get(RECOVERY_POINTS, 0) if partition in self._to_recover else None
+        return LogOpening(self._disk, self.path, partition, self.config_of, recovery_point, known)
+
+    def end_opening(self, opening: LogOpening, outcome: Log | Exception | None) -> None:
+        """It is in `logs` or in `failed` then, or it is no log at all. If the disk has failed it is
+        as it was, and may be tried again."""
+        partition = opening.partition
+        self._opening.discard(partition)
+        if partition not in self._dormant or isinstance(outcome, OSError):
+            return
+        if isinstance(outcome, UnknownTopic):
+            with suppress(OSError):  # Then it stays dormant.
+                self.reject(partition)
+            return
+        self._dormant.discard(partition)
+        if isinstance(outcome, Log):
+            self.logs[partition] = outcome
+            self.topic_ids[partition] = opening.topic_id
+            self._to_recover.discard(partition)
+            del self._known[partition]
+        elif outcome is not None:
+            self.failed[partition] = outcome
+        else:
+            self._to_recover.discard(partition)
+
+    def begin_creation(
+        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, leader_epoch: int = -1
+    ) -> Creation:
+        """What it takes to make a log, in any thread. Then `end_creation` is told. Raise KafkaError
+        if it is there already."""
+        if self.has(partition) or partition in self.failed or partition in self._opening:
+            raise KafkaError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, f"{name_of(partition)} is there already"
+            )
         try:
             if partition in self._forgotten:
                 # What is said of the one that is gone would be taken for this one's.
                 self.checkpoint()
-            self._disk.make_directory(path)
-            self._disk.sync_directory(self.path)
-            write_topic_id(self._disk, path, topic_id)
-            log = Log.open(self._disk, path, config)
-            log.flush()
         except OSError as error:
-            raise storage_error(_name(partition), error) from error
-        self.logs[partition] = log
-        self.topic_ids[partition] = topic_id
-        return log
+            raise storage_error(name_of(partition), error) from error
+        self._opening.add(partition)
+        self._checkpoints.outdate()
+        return Creation(self._disk, self.path, partition, topic_id, config, leader_epoch)
+
+    def end_creation(self, creation: Creation, outcome: Log | OSError) -> Log:
+        """The log, if it was made, and its name in the directory is durable. Raise KafkaError."""
+        partition = creation.partition
+        self._opening.discard(partition)
+        self._checkpoints.outdate()
+        if isinstance(outcome, OSError):
+            raise storage_error(name_of(partition), outcome) from outcome
+        self.logs[partition] = outcome
+        self.topic_ids[partition] = creation.topic_id
+        return outcome
+
+    def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
+        """A new log, durably there. Raise KafkaError."""
+        creation = self.begin_creation(partition, topic_id, config)
+        outcome = creation.attempt()
+        if isinstance(outcome, Log):
+            try:
+                self.sync_names()
+            except OSError as error:
+                outcome = error
+        return self.end_creation(creation, outcome)
+
+    def is_being_opened(self, partition: TopicPartition) -> bool:
+        """Whether a thread is making or opening it."""
+        return partition in self._opening
 
     def delete(self, partition: TopicPartition) -> None:
-        """Forget a partition, durably. `sweep` removes its files."""
-        self._changes += 1
-        away = self._path_of_deleted(partition)
-        self._disk.rename(self.path / _name(partition), away)
+        """Forget a partition, durably. `begin_removal` is about its files. Raise OSError."""
+        self.delete_all([partition])
+
+    def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget partitions, with one sync for all of them. Raise OSError: those that are still
+        there can be deleted again."""
+        for partition in partitions:
+            log = self.logs.get(partition)
+            config = log.config if log is not None else self._config(partition)
+            away = self._rename(partition, DELETE)
+            self._deleted.add(away, config.file_delete_delay_ms)
+            self._has_new_names = True
+        self.retry_sync()
+
+    def reject(self, partition: TopicPartition) -> None:
+        """Forget a log whose topic nobody knows, durably, and keep its files. Raise OSError."""
+        if self.keeps_strays:
+            self._dormant.discard(partition)
+            self.logs.pop(partition, None)
+            self.failed[partition] = UnknownTopic("its topic is not known")
+            return
+        self.moved_aside.append(self._rename(partition, STRAY))
+        self._sync_renamed()
+
+    def sync_names(self) -> None:
+        """Make durable what was made or renamed, in any thread. Raise OSError."""
         self._disk.sync_directory(self.path)
-        log = self.logs.pop(partition, None)
-        config = log.config if log is not None else self._config_of(partition.topic)
-        self._doomed[away] = config.file_delete_delay_ms
-        self._dormant.discard(partition)
-        self.topic_ids.pop(partition, None)
-        self.failed.pop(partition, None)
-        self._offsets.pop(partition, None)
-        self._forgotten.add(partition)
+
+    def retry_sync(self) -> None:
+        """See that what was deleted is so durably, if that has failed before. Raise OSError."""
+        if self._has_new_names:
+            self._sync_renamed()
+
+    def _sync_renamed(self) -> None:
+        self._has_new_names = True
+        self.sync_names()
+        self._has_new_names = False
 
     def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Forget every batch of a log that reaches `offset` or beyond, durably."""
-        self._changes += 1
+        self._checkpoints.outdate()
         log = self.log(partition)
         if offset < log.start_offset:
             self.clear(partition, offset)
@@ -228,7 +361,7 @@ class DataDirectory:
 
     def clear(self, partition: TopicPartition, offset: int) -> None:
         """Forget everything of a log and begin again at `offset`, durably."""
-        self._changes += 1
+        self._checkpoints.outdate()
         log = self.log(partition)
         self._write_recovery_points({partition: 0})
         # For a moment there is no segment to say where the log starts.
@@ -239,47 +372,44 @@ class DataDirectory:
 
     def delete_records(self, partition: TopicPartition, offset: int) -> None:
         """Let a log start at `offset`, durably. Raise KafkaError."""
-        self._changes += 1
         self.log(partition).advance_start(offset)
         try:
             # Also if it starts there already: who asked for that may have been told of an error.
-            self._write_start_offsets({})
+            self.checkpoint()
         except OSError as error:
-            raise storage_error(_name(partition), error) from error
+            raise storage_error(name_of(partition), error) from error
 
     def checkpoint(self) -> None:
-        """Write what is so now."""
-        self._changes += 1
+        """Write what is so now. Raise OSError."""
+        self._checkpoints.outdate()
         for name, offsets in self._all_offsets().items():
-            self._write(name, offsets)
+            self._checkpoints.write(name, offsets)
         self._forgotten.clear()
 
     def begin_checkpoint(self) -> Checkpoint | None:
         """What is so now, if it is not what is written: to be run in any thread. Then
         `end_checkpoint` is told."""
-        changed = {
-            name: offsets
-            for name, offsets in self._all_offsets().items()
-            if self._written.get(name) != offsets
-        }
-        return Checkpoint(self._disk, self.path, changed, self._changes) if changed else None
+        return self._checkpoints.begin(self._all_offsets())
 
-    def end_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Put what was written in its place, unless it may say too much by now. Should that be lost
-        to a crash, what was there before is good as well. Raise OSError."""
-        if checkpoint.changes != self._changes:
-            return
-        for name, offsets in checkpoint.offsets.items():
-            self._written.pop(name, None)
-            self._disk.rename(self.path / (name + _DRAFT), self.path / name)
-            self._written[name] = offsets
+    def end_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Whether it took effect: not if it may say too much by now. It does so durably with
+        `sync_names`; if it is lost before, what was there is good as well. Raise OSError."""
+        return self._checkpoints.end(checkpoint)
+
+    def begin_removal(self, now_ms: int) -> Removal | None:
+        """The files of partitions that were deleted, once their time has come. Then `end_removal`
+        is told."""
+        return self._deleted.begin_removal(now_ms)
+
+    def end_removal(self, outcomes: dict[Path, OSError | None]) -> Sequence[OSError]:
+        """What could not be removed: that is tried again."""
+        return list(self._deleted.end_removal(outcomes))
 
     def sweep(self, now_ms: int) -> None:
-        """Remove the files of partitions that were deleted, once their time has come."""
-        for path, delay_ms in list(self._doomed.items()):
-            if now_ms >= self._due.setdefault(path, now_ms + delay_ms):
-                self._remove(path)
-                del self._doomed[path], self._due[path]
+        """Both, here and now."""
+        removal = self.begin_removal(now_ms)
+        if removal is not None:
+            self.end_removal(removal.run())
 
     def close(self, broker_epoch: int = -1) -> None:
         """Make everything durable, and say so. Raise OSError if it cannot be: then nothing is
@@ -287,97 +417,81 @@ class DataDirectory:
         for log in self.logs.values():
             log.close()
         self.checkpoint()
-        if not self.failed:
-            mark_clean_shutdown(self._disk, self.path, broker_epoch)
+        self.retry_sync()
+        to_recover = sorted(map(name_of, self.failed.keys() | self._to_recover))
+        mark_clean_shutdown(self._disk, self.path, broker_epoch, to_recover)
         self._lock = None
 
-    def _take_mark(self) -> bool:
+    def _read_mark(self) -> CleanShutdown | None:
         try:
-            return take_clean_shutdown(self._disk, self.path) is not None
+            return read_clean_shutdown(self._disk, self.path)
         except DamagedCheckpoint:
-            return False
+            return None
 
     def _find_logs(self) -> None:
-        offsets = {
-            RECOVERY_POINTS: self._read_or_none(RECOVERY_POINTS),
-            CLEANER_OFFSETS: self._read_or_none(CLEANER_OFFSETS),
-            HIGH_WATERMARKS: read_offsets(self._disk, self.path / HIGH_WATERMARKS),
-            LOG_START_OFFSETS: read_offsets(self._disk, self.path / LOG_START_OFFSETS),
-        }
+        offsets, self.damaged_checkpoints = self._checkpoints.read()
         for name in self._disk.names(self.path):
+            path = self.path / name
             # Not asked of every name: in a new directory the pattern need not be compiled.
             may_be_partition = "-" in name and name != KAFKAS_METADATA
             found = re.fullmatch(_PARTITION, name) if may_be_partition else None
-            if name.endswith(_DELETE):
-                self._remove(self.path / name)
-            elif found is not None:
-                partition = TopicPartition(found[1], int(found[2]))
-                self._dormant.add(partition)
-                self._offsets[partition] = {
-                    of: known[partition] for of, known in offsets.items() if partition in known
-                }
+            if found is not None:
+                self._find_log(path, TopicPartition(found[1], int(found[2])), offsets)
+            elif is_deleted(self._disk, path):
+                self._deleted.add(path, 0)
 
-    def _wake(self, partition: TopicPartition) -> None:
-        """It is in `logs` or in `failed` then, or it is no log at all."""
+    def _find_log(self, path: Path, partition: TopicPartition, offsets: dict[str, Offsets]) -> None:
+        if self._disk.is_directory(path):
+            self._dormant.add(partition)
+            self._known[partition] = {
+                of: known[partition] for of, known in offsets.items() if partition in known
+            }
+        elif self._disk.is_link(path):
+            self.failed[partition] = CorruptLog(f"{path.name} is a symbolic link")
+
+    def _wake(self, partition: TopicPartition) -> Log | None:
+        """Open a log that was closed. Raise KafkaError if a thread has it, or the disk fails."""
+        if partition in self._opening or partition in self._to_recover:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name_of(partition)} is not open yet")
+        opening = self.begin_opening(partition)
+        outcome = opening.attempt()
+        self.end_opening(opening, outcome)
+        if isinstance(outcome, OSError):
+            raise storage_error(name_of(partition), outcome) from outcome
+        return self.logs.get(partition)
+
+    def _config(self, partition: TopicPartition) -> LogConfig:
+        topic_id = self.topic_id_of(partition)
+        config = self.config_of(partition, topic_id) if topic_id is not None else None
+        return config or LogConfig()
+
+    def _rename(self, partition: TopicPartition, end: str) -> Path:
+        """Take a partition's directory away from its name, and forget it. Raise OSError."""
+        topic_id = self.topic_id_of(partition) or ZERO_UUID
+        away = free_path(self._disk, self.path, partition, topic_id, end)
+        self._checkpoints.outdate()
+        self._disk.rename(self.path / name_of(partition), away)
+        log = self.logs.pop(partition, None)
+        if log is not None:
+            log.drop(away)
         self._dormant.discard(partition)
-        try:
-            self._open_log(partition, self._offsets[partition])
-        except (CorruptLog, DamagedCheckpoint, OSError) as damage:
-            self.failed[partition] = damage
-        else:
-            del self._offsets[partition]
-
-    def _is_unfinished(self, path: Path) -> bool:
-        """Whether it was only being made: the topic's id is the first thing to be there."""
-        return all(name.endswith(".tmp") for name in self._disk.names(path))
-
-    def _open_log(self, partition: TopicPartition, known: dict[str, int]) -> None:
-        path = self.path / _name(partition)
-        try:
-            topic_id = read_topic_id(self._disk, path)
-        except NotADirectoryError:
-            return
-        if topic_id is None:
-            if self._is_unfinished(path):
-                return
-            raise DamagedCheckpoint(f"{path.name} does not say which topic's it is")
-        log = Log.open(
-            self._disk,
-            path,
-            self._config_of(partition.topic),
-            recovery_point=None if self.was_clean else known.get(RECOVERY_POINTS, 0),
-            start_offset=known.get(LOG_START_OFFSETS, 0),
-            high_watermark=known.get(HIGH_WATERMARKS, 0),
-            cleaned_until=known.get(CLEANER_OFFSETS, 0),
-        )
-        log.release()
-        self.logs[partition] = log
-        self.topic_ids[partition] = topic_id
-
-    def _read_or_none(self, name: str) -> dict[TopicPartition, int]:
-        """What may be read as nothing at the price of work."""
-        try:
-            return read_offsets(self._disk, self.path / name)
-        except DamagedCheckpoint:
-            return {}
-
-    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
-        if self._written.get(name) != offsets:
-            self._written.pop(name, None)
-            write_offsets(self._disk, self.path / name, offsets)
-            self._written[name] = offsets
+        self._to_recover.discard(partition)
+        self.topic_ids.pop(partition, None)
+        self.failed.pop(partition, None)
+        self._known.pop(partition, None)
+        self._forgotten.add(partition)
+        return away
 
     def _write_recovery_points(self, lowered: dict[TopicPartition, int]) -> None:
-        self._write(RECOVERY_POINTS, {**self._recovery_points(), **lowered})
+        self._checkpoints.write(RECOVERY_POINTS, {**self._recovery_points(), **lowered})
 
     def _write_high_watermarks(self) -> None:
-        self._write(HIGH_WATERMARKS, self._high_watermarks())
+        self._checkpoints.write(HIGH_WATERMARKS, self._high_watermarks())
 
     def _write_start_offsets(self, also: dict[TopicPartition, int]) -> None:
-        self._write(LOG_START_OFFSETS, {**self._start_offsets(), **also})
+        self._checkpoints.write(LOG_START_OFFSETS, {**self._start_offsets(), **also})
 
-    def _all_offsets(self) -> dict[str, dict[TopicPartition, int]]:
-        """In the order in which they are written."""
+    def _all_offsets(self) -> dict[str, Offsets]:
         return {
             RECOVERY_POINTS: self._recovery_points(),
             HIGH_WATERMARKS: self._high_watermarks(),
@@ -403,27 +517,4 @@ class DataDirectory:
 
     def _said_of_others(self, name: str) -> dict[TopicPartition, int]:
         """Of logs that are dormant, or failed."""
-        return {p: known[name] for p, known in self._offsets.items() if name in known}
-
-    def _path_of_deleted(self, partition: TopicPartition) -> Path:
-        """In Kafka's form, and not taken: a partition may come back and go again within the time
-        that its files wait to be removed."""
-        unique = (self.topic_ids.get(partition) or self._read_topic_id(partition)).hex()
-        ends = (f"-{partition.partition}.{unique}{n or ''}{_DELETE}" for n in count())
-        paths = (self.path / (partition.topic[: _NAME_MAX - len(end)] + end) for end in ends)
-        return next(path for path in paths if not self._disk.exists(path))
-
-    def _read_topic_id(self, partition: TopicPartition) -> Uuid:
-        try:
-            return read_topic_id(self._disk, self.path / _name(partition)) or ZERO_UUID
-        except DamagedCheckpoint:
-            return ZERO_UUID
-
-    def _remove(self, path: Path) -> None:
-        for name in self._disk.names(path):
-            self._disk.remove(path / name)
-        self._disk.remove_directory(path)
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
+        return {p: known[name] for p, known in self._known.items() if name in known}

@@ -23,7 +23,7 @@ from typing import Final
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
-from pyk.log.segments import CLEANED
+from pyk.log.segments import KEYS
 
 _ENTRY = struct.Struct(">16sq")
 _DIGEST_BYTES: Final = 16
@@ -75,7 +75,7 @@ class _Run(NamedTuple):
 class KeySurvival:
     def __init__(self, disk: Disk, directory: Path, memory_bytes: int) -> None:
         self._disk = disk
-        self._path = directory / f"keys{CLEANED}"
+        self._path = directory / KEYS
         self._memory_bytes = memory_bytes
         self._count = 0
         self._latest: dict[bytes | None, int] = {}

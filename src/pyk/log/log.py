@@ -10,7 +10,8 @@ is handed out to be run elsewhere. Who leads, and what is committed, others say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -19,13 +20,15 @@ from msgspec import Struct
 from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
+from pyk.log.checkpoints import LOG_START_OFFSETS
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
+from pyk.log.movable_directory import MovableDirectory
 from pyk.log.producers import Origin, Producers
 from pyk.log.segment import Piece, Writeback
-from pyk.log.segments import Flush, Segments
+from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.state import LogState
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
@@ -34,7 +37,7 @@ from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header,
 if TYPE_CHECKING:
     # What compacts is imported when the first log is compacted: most brokers of tests never do.
     from pyk.log.batch_survival import LastOfProducer
-    from pyk.log.compaction import Plan, Result
+    from pyk.log.compaction import Plan, Result, Rewritten
 
 
 class Appended(Struct, frozen=True):
@@ -49,20 +52,21 @@ class Appended(Struct, frozen=True):
 
 
 class Compaction(NamedTuple):
-    """What it takes to compact a log beside everything else: it can be sent to another process."""
+    """What it takes to compact a log in a thread, beside everything else."""
 
+    disk: Disk
     directory: Path
     plan: Plan
     aborted: list[AbortedTransaction]
     producers: dict[int, LastOfProducer]
 
-    def run(self, disk: Disk, checkpoint: Callable[[], None] = lambda: None) -> Result:
+    def run(self, checkpoint: Callable[[], None] = lambda: None) -> Result:
         """Raise CorruptBatch if the log is damaged, OSError if the disk fails or is full, or if
         segments were removed meanwhile, and what `checkpoint` raises: nothing is left then."""
         from pyk.log.compaction import rewrite
 
         return rewrite(
-            disk,
+            self.disk,
             self.directory,
             self.plan,
             self.aborted,
@@ -71,12 +75,30 @@ class Compaction(NamedTuple):
         )
 
 
+class Sweep(NamedTuple):
+    """Files that nobody needs any more, to be removed in any thread: that takes long where they
+    are large."""
+
+    disk: Disk
+    directory: Path
+    names: list[str]
+
+    def run(self) -> list[str]:
+        """Those that are gone. Raise OSError if not all are."""
+        gone = []
+        for name in self.names:
+            with suppress(FileNotFoundError):
+                self.disk.remove(self.directory / name)
+            gone.append(name)
+        return gone
+
+
 class Log:
     """Made by `open`."""
 
     def __init__(
         self,
-        disk: Disk,
+        disk: MovableDirectory,
         directory: Path,
         segments: Segments,
         state: LogState,
@@ -95,6 +117,8 @@ class Log:
         self._unflushed_since: int | None = None
         self._compaction: Compaction | None = None
         """The one that is under way."""
+        self.is_dropped = False
+        """Whether the partition was deleted or moved aside. Who is still at work may end it."""
 
     @classmethod
     def open(
@@ -113,9 +137,16 @@ class Log:
         After a clean shutdown `recovery_point` is None. Otherwise everything from there on is
         checked, and what was torn is dropped. Raise CorruptLog if what was durable is damaged.
         """
+        disk = MovableDirectory(disk, directory)
         segments = Segments.open(disk, directory, config, recovery_point, cleaned_until)
         if segments.end_offset < start_offset:
-            # What was deleted on request had not all been durable.
+            # What was deleted on request may not all have been durable: then a crash came, and it
+            # was known to be committed, or all of the log was about to go. Or else it is damage.
+            if recovery_point is None or (recovery_point and start_offset > high_watermark):
+                raise CorruptLog(
+                    f"{directory.name} ends at {segments.end_offset}, and {LOG_START_OFFSETS} says"
+                    f" that it starts at {start_offset}"
+                )
             segments.clear(start_offset)
         start_offset = max(start_offset, segments.start_offset)
         high_watermark = min(max(high_watermark, start_offset), segments.end_offset)
@@ -134,6 +165,12 @@ class Log:
             log.flush()
             disk.sync_directory(directory)
         return log
+
+    def drop(self, moved_to: Path) -> None:
+        """The directory was renamed, and the log is not in use any more. What is still done for it
+        happens there."""
+        self._disk.moved_to(moved_to)
+        self.is_dropped = True
 
     @property
     def epochs(self) -> LeaderEpochs:
@@ -266,15 +303,17 @@ class Log:
             self.start_offset = offset
             self._state.start_at(offset)
 
-    def retire(self, now_ms: int) -> int:
-        """Remove the segments that retention does not ask for, and the files of those that went
-        before. How many segments went: none while they are being compacted."""
+    def retire(self, now_ms: int, at_most: int | None = None) -> int:
+        """Remove the segments that retention does not ask for, or some of them. How many went:
+        none while they are being compacted. Their files go with `begin_sweep`."""
         # Here, since a log that has just begun has nothing to retire for long.
         from pyk.log.retention import first_kept_offset
 
         kept = self._segments.start_offset
         if self._compaction is None:
-            kept = first_kept_offset(self._segments, self.start_offset, self.high_watermark, now_ms)
+            kept = first_kept_offset(
+                self._segments, self.start_offset, self.high_watermark, now_ms, at_most
+            )
         if kept == self.end_offset > self._segments.bases[-1]:
             # All of it is to go, the active segment too: the log stays where it ends.
             self.roll()
@@ -285,8 +324,21 @@ class Log:
             self._state.keep_snapshots()
             # The checkpoint does not give a start that the files show, so these must not come back.
             self._disk.sync_directory(self.directory)
-        self._segments.sweep(now_ms)
         return len(gone)
+
+    def begin_sweep(self, now_ms: int) -> Sweep | None:
+        """Files that were renamed away long enough ago. Then `end_sweep` is told."""
+        names = self._segments.due_for_removal(now_ms)
+        return Sweep(self._disk.for_threads(), self.directory, names) if names else None
+
+    def end_sweep(self, gone: Iterable[str]) -> None:
+        self._segments.forget_removed(gone)
+
+    def sweep(self, now_ms: int) -> None:
+        """Both, here and now."""
+        due = self.begin_sweep(now_ms)
+        if due is not None:
+            self.end_sweep(due.run())
 
     def truncate(self, offset: int) -> None:
         """Forget every batch that reaches `offset` or beyond, durably. If that is before what is
@@ -315,7 +367,7 @@ class Log:
 
     def begin_compaction(self, now_ms: int) -> Compaction | None:
         """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
-        if not self.config.is_compacted or self._compaction is not None:
+        if not self.config.is_compacted or self._compaction is not None or self.is_dropped:
             return None
         from pyk.log.batch_survival import LastOfProducer
         from pyk.log.compaction import plan
@@ -335,25 +387,35 @@ class Log:
             for p in self.producers
         }
         aborted = self.aborted(planned.start_offset, planned.end_offset)
-        self._compaction = Compaction(self.directory, planned, aborted, producers)
+        disk = self._disk.for_threads()
+        self._compaction = Compaction(disk, self.directory, planned, aborted, producers)
         return self._compaction
 
-    def end_compaction(self, compaction: Compaction, result: Result | None) -> None:
-        """Put what was written in its place, unless the log was truncated meanwhile. Without a
-        result, because it failed, all stays as it is."""
-        is_current, self._compaction = self._compaction is compaction, None
-        if result is None:
-            return
+    def is_worth(self, compaction: Compaction) -> bool:
+        """Whether its result can still be used: the log may have been truncated or dropped."""
+        return self._compaction is compaction and not self.is_dropped
+
+    def swap_in(self, compaction: Compaction, rewritten: Rewritten) -> None:
+        """Put one segment that was written in its place, or remove it. Raise OSError."""
         from pyk.log.compaction import remove_draft
 
-        for each in result.rewritten:
-            if is_current:
-                self._segments.swap_in(each.bases)
-            else:
-                remove_draft(self._disk, self.directory, each.bases[0])
-        if is_current:
-            self.cleaned_until = result.end_offset
-            self._state.keep_snapshots()
+        if self.is_worth(compaction):
+            self._segments.swap_in(rewritten.bases)
+        else:
+            remove_draft(compaction.disk, self.directory, rewritten.bases[0])
+
+    def end_compaction(self, compaction: Compaction, result: Result | None) -> None:
+        """Put what is left of the result in its place. Without one, because the compaction failed,
+        all stays as it is. Raise OSError."""
+        try:
+            for each in result.rewritten if result is not None else ():
+                self.swap_in(compaction, each)
+            if result is not None and self.is_worth(compaction):
+                self.cleaned_until = result.end_offset
+                self._state.keep_snapshots()
+        finally:
+            if self._compaction is compaction:
+                self._compaction = None
 
     def roll(self) -> None:
         """Begin a new segment, if the last one has anything. Raise KafkaError with

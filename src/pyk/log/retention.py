@@ -7,13 +7,19 @@ from pyk.log.segments import Segments
 
 
 def first_kept_offset(
-    segments: Segments, start_offset: int, high_watermark: int, now_ms: int
+    segments: Segments,
+    start_offset: int,
+    high_watermark: int,
+    now_ms: int,
+    at_most: int | None = None,
 ) -> int:
     """Segments that end at or before this offset may go: the active one, too, if it is where the
-    log ends. What is not committed stays, whatever its age."""
+    log ends. What is not committed stays, whatever its age. No more than some are looked at."""
     kept = _after_start(segments, start_offset)
     if segments.config.is_deleted:
-        kept = max(kept, _after_time(segments, now_ms), _after_size(segments))
+        kept = max(kept, _after_time(segments, now_ms, at_most), _after_size(segments))
+    if at_most is not None and len(segments.bases) > at_most:
+        kept = min(kept, segments.bases[at_most])
     return min(kept, high_watermark)
 
 
@@ -22,12 +28,12 @@ def _after_start(segments: Segments, start_offset: int) -> int:
     return min(start_offset, segments.bases[-1])
 
 
-def _after_time(segments: Segments, now_ms: int) -> int:
+def _after_time(segments: Segments, now_ms: int, at_most: int | None) -> int:
     retention_ms = segments.config.retention_ms
     kept = segments.start_offset
     if retention_ms == UNLIMITED:
         return kept
-    for base in segments.bases:
+    for base in segments.bases[:at_most]:
         newest = segments.at(base).newest.timestamp
         if newest < 0:
             newest = segments.modified_ms(base)

@@ -21,7 +21,9 @@ from typing import Self
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
+from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
+from pyk.log.epochs import FILE_NAME as EPOCHS
 from pyk.log.index import TimedOffset
 from pyk.log.segment import Piece, Segment, file_name
 from pyk.types import Buffer
@@ -31,8 +33,13 @@ from pyk.wire.compression import CorruptBatch
 CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
-LEFT_OVER = (CLEANED, SWAP, DELETED, ".tmp")
+LEFT_OVER = (CLEANED, SWAP, DELETED)
 """What names end in that only a crash leaves behind."""
+REPLACED = (PARTITION_METADATA, EPOCHS)
+"""Small files that are replaced as a whole: a crash may leave their drafts."""
+DRAFT = ".tmp"
+KEYS = "keys" + CLEANED
+"""Where a compaction keeps the keys that do not fit into memory."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 OFFSET_SPAN_MAX = 2**31 - 1
 """Indexes count offsets from the base in 32 bits."""
@@ -79,6 +86,10 @@ class Segments:
         self._under_way: list[Flush] = []
         self._doomed: dict[str, int | None] = {}
         """Files that were renamed away, and when they may be removed."""
+        self._sizes: dict[int, int] = {}
+        """Of segments that are not open: the system is asked once."""
+        self._swapping: Sequence[int] | None = None
+        """What a compacted segment, already renamed, takes the place of."""
 
     @classmethod
     def open(
@@ -144,7 +155,12 @@ class Segments:
 
     def size_of(self, base: int) -> int:
         opened = self._opened.get(base)
-        return opened.size if opened else self._disk.size(self._path(base, ".log"))
+        if opened is not None:
+            return opened.size
+        size = self._sizes.get(base)
+        if size is None:
+            size = self._sizes[base] = self._disk.size(self._path(base, ".log"))
+        return size
 
     def modified_ms(self, base: int) -> int:
         return self._disk.modified_ms(self._path(base, ".log"))
@@ -153,9 +169,11 @@ class Segments:
         """The segment with that base, opened if need be."""
         found = self._opened.get(base)
         if found is None:
+            self._complete_swap()
             interval = self.config.index_interval_bytes
             found = Segment.open(self._disk, self._directory, base, interval)
             self._opened[base] = found
+            self._sizes.pop(base, None)
         return found
 
     def from_offset(self, offset: int) -> list[int]:
@@ -192,6 +210,7 @@ class Segments:
         """As a segment's read. A slice never spans two segments."""
         if offset >= self._bases[-1]:
             return self.active.read(offset, bytes_max, end_offset)
+        self._complete_swap()
         for base in self.from_offset(offset):
             piece = self.at(base).read(offset, bytes_max, end_offset)
             if piece is not None:
@@ -220,6 +239,7 @@ class Segments:
         by then must be gone durably before the next append."""
         self._truncations += 1
         self._is_cut = True
+        self._complete_swap()
         while len(self._bases) > 1 and self._bases[-1] >= offset:
             self._remove(self._bases[-1])
         if self._bases[-1] > offset:
@@ -239,10 +259,12 @@ class Segments:
 
     def drop_before(self, offset: int) -> list[int]:
         """Remove the segments all of whose records are before `offset`: never the active one."""
+        self._complete_swap()
         gone = []
         while len(self._bases) > 1 and self._bases[1] <= offset:
-            gone.append(self._bases[0])
-            self._remove(self._bases[0])
+            base = self._bases[0]
+            self._remove(base)
+            gone.append(base)
         return gone
 
     def begin_flush(self, also: Iterable[File] = ()) -> Flush:
@@ -283,42 +305,48 @@ class Segments:
             if not segment.is_dirty:
                 segment.release()
                 if base != self._bases[-1]:
+                    self._sizes[base] = segment.size
                     del self._opened[base]
 
-    def sweep(self, now_ms: int) -> None:
-        """Remove what was renamed away, the configured time after this was first called for it.
-        Readers still in it keep the file until they are done."""
-        for name, due in list(self._doomed.items()):
+    def due_for_removal(self, now_ms: int) -> list[str]:
+        """Files that were renamed away, the configured time after this was first called for them.
+        Readers still in them keep the files until they are done."""
+        for name, due in self._doomed.items():
             if due is None:
-                self._doomed[name] = due = now_ms + self.config.file_delete_delay_ms
-            if now_ms >= due:
-                self._disk.remove(self._directory / name)
-                del self._doomed[name]
+                self._doomed[name] = now_ms + self.config.file_delete_delay_ms
+        return [name for name, due in self._doomed.items() if due is not None and now_ms >= due]
+
+    def forget_removed(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._doomed.pop(name, None)
 
     def swap_in(self, replaced: Sequence[int]) -> None:
         """Put the compacted segment, which is written and synced under the first of these bases,
-        in the place of all of them."""
+        in the place of all of them. Raise OSError: if some of it was done by then, the log is not
+        read there until the rest is done, too."""
+        self._complete_swap()
         base = replaced[0]
         self._rename_all(base, CLEANED, SWAP)
         self._disk.sync_directory(self._directory)
-        self._complete_swap(replaced)
+        self._swapping = replaced
+        self._complete_swap()
 
     def _tidy(self) -> None:
         """Undo or complete what a crash has interrupted."""
         names = self.names = self._disk.names(self._directory)
-        self._bases = [int(name[:-4]) for name in names if name.endswith(".log")]
-        kept = {name[:20] for name in names if name.endswith(".log")}
-        if not any(name.endswith(LEFT_OVER) or _is_stray(name, kept) for name in names):
+        self._bases = [int(name[:20]) for name in names if is_segment_file(name, ".log")]
+        kept = {name[:20] for name in names if is_segment_file(name, ".log")}
+        if not any(_is_left_over(name) or _is_stray(name, kept) for name in names):
             return
         for name in names:
-            if name.endswith((DELETED, CLEANED, ".tmp")):
+            if _is_left_over(name) and not name.endswith(SWAP):
                 self._disk.remove(self._directory / name)
         for name in names:
-            if name.endswith(".log" + SWAP):
-                self._resume_swap(int(name[: -len(".log" + SWAP)]))
+            if is_segment_file(name, ".log" + SWAP):
+                self._resume_swap(int(name[:20]))
         kept = {file_name(base, "") for base in self._bases}
         for name in self._disk.names(self._directory):
-            if _is_stray(name, kept) or name.endswith(SWAP):
+            if _is_stray(name, kept) or (_is_left_over(name) and name.endswith(SWAP)):
                 self._disk.remove(self._directory / name)
 
     def _resume_swap(self, base: int) -> None:
@@ -330,16 +358,23 @@ class Segments:
         if base not in self._bases:
             self._bases = sorted([*self._bases, base])
             replaced = [base, *replaced]
-        self._complete_swap(replaced)
+        self._swapping = replaced
+        self._complete_swap()
 
-    def _complete_swap(self, replaced: Sequence[int]) -> None:
+    def _complete_swap(self) -> None:
+        """Finish what a crash or a disk that failed has interrupted. Raise OSError."""
+        if self._swapping is None:
+            return
         # The old ones go from the back, and the log comes last: until then it can be done again.
-        base, *others = replaced
+        base, *others = self._swapping
         for other in reversed(others):
-            self._remove(other)
+            if other in self._bases:
+                self._remove(other)
         self._opened.pop(base, None)
+        self._sizes.pop(base, None)
         self._rename_all(base, SWAP, "")
         self._disk.sync_directory(self._directory)
+        self._swapping = None
 
     def _rename_all(self, base: int, old: str, new: str) -> None:
         for suffix in reversed(SUFFIXES):
@@ -412,19 +447,36 @@ class Segments:
         self._bases.append(base)
 
     def _remove(self, base: int) -> None:
-        self._opened.pop(base, None)
-        self._bases.remove(base)
+        # If the disk fails in between, the segment is still there to be removed.
         for suffix in SUFFIXES:
             path = self._path(base, suffix)
             if self._disk.exists(path):
                 away = path.with_name(path.name + DELETED)
                 self._disk.rename(path, away)
                 self._doomed[away.name] = None
+        self._opened.pop(base, None)
+        self._sizes.pop(base, None)
+        self._bases.remove(base)
 
     def _path(self, base: int, suffix: str) -> Path:
         return self._directory / file_name(base, suffix)
 
 
+def is_segment_file(name: str, suffix: str) -> bool:
+    """Whether it is named as the file of a segment: what others have put there is not ours."""
+    stem = name[:20]
+    return name[20:] == suffix and stem.isascii() and stem.isdigit()
+
+
+def _is_left_over(name: str) -> bool:
+    """Whether a crash has left it behind."""
+    if name.endswith(DRAFT):
+        return name.removesuffix(DRAFT) in REPLACED
+    if name == KEYS:
+        return True
+    return any(is_segment_file(name, suffix + end) for suffix in SUFFIXES for end in LEFT_OVER)
+
+
 def _is_stray(name: str, stems: set[str]) -> bool:
     """Whether it is an index without its segment."""
-    return name.endswith(SUFFIXES[1:]) and name[:20] not in stems
+    return name[:20] not in stems and any(is_segment_file(name, suffix) for suffix in SUFFIXES[1:])

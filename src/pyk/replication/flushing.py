@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -78,12 +79,24 @@ class Flusher:
             self._rolled_woken = trio.Event()
             for log in list(self._rolled):
                 try:
-                    await self.wait_durable(log, log.rolled_end)
-                    log.release()
-                except KafkaError:
-                    logger.warning("%s cannot be flushed for now", log.directory.name)
+                    await self._contain(log, self._flush_segments)
                 finally:
                     del self._rolled[log]
+
+    async def _flush_segments(self, log: Log) -> None:
+        await self.wait_durable(log, log.rolled_end)
+        log.release()
+
+    async def _contain(self, log: Log, act: Callable[[Log], Awaitable[None]]) -> None:
+        """The boundary of what nobody waits for: others' logs have their turn, whatever happens
+        with this one. Only SyncFailed and Cancelled get beyond it."""
+        try:
+            await act(log)
+        except (OSError, KafkaError) as failed:
+            if not log.is_dropped:
+                logger.warning("%s cannot be flushed for now: %s", log.directory.name, failed)
+        except Exception:
+            logger.exception("%s cannot be flushed", log.directory.name)
 
     async def _flush_in_time(self) -> None:
         while True:
@@ -92,18 +105,23 @@ class Flusher:
             self._woken = trio.Event()
             while self._growing:
                 log, _ = self._growing.popitem()
-                await self._offload(log.begin_writeback().run)
+                await self._contain(log, self._write_back)
             now = trio.current_time()
             for log in [log for log, due in self._deadlines.items() if due <= now]:
                 del self._deadlines[log]
-                await self._flush_by_time(log)
+                await self._contain(log, self._flush_by_time)
+
+    async def _write_back(self, log: Log) -> None:
+        await self._offload(log.begin_writeback().run)
 
     async def _flush_by_time(self, log: Log) -> None:
         try:
             await self.wait_durable(log, log.end_offset)
         except KafkaError:
-            # Nobody waits for it. When there is space again it is flushed.
-            self.note_append(log)
+            if not log.is_dropped:
+                # When there is space again it is flushed.
+                self.note_append(log)
+            raise
 
     async def _flush(self, log: Log) -> None:
         done = self._under_way[log] = trio.Event()

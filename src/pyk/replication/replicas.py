@@ -1,22 +1,17 @@
-"""The partitions that this broker has, made from the cluster's image when they are first asked for.
-
-A log that is there under another topic's id is that of a topic which was deleted while this broker
-was away: it goes, and the new one begins empty.
-"""
+"""The partitions that this broker leads, made from the cluster's image when they are first asked
+for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
-from pyk.log.config import LogConfig
-from pyk.log.directory import DataDirectory
-from pyk.log.log import Log
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Leader
 from pyk.replication.partition import Partition
+from pyk.replication.topic_logs import TopicLogs
 from pyk.types import TopicPartition
 
 
@@ -24,12 +19,13 @@ class Replicas:
     def __init__(
         self,
         node_id: int,
-        directory: DataDirectory,
+        logs: TopicLogs,
         flusher: Flusher,
         config_of: Callable[[str], TopicConfig],
     ) -> None:
+        self.logs = logs
         self._node_id = node_id
-        self._directory = directory
+        self._directory = logs.directory
         self._flusher = flusher
         self._config_of = config_of
         self._led: dict[tuple[str, int], Partition] = {}
@@ -57,30 +53,34 @@ class Replicas:
         self._check_leads(topic, number)
         return None
 
+    async def ensure_logs(self, partitions: Iterable[tuple[Topic, int]]) -> None:
+        """See that they have logs that are open, so that `leader_of` need not wait for the disk.
+        What cannot be made or opened it tells of as before."""
+        led = [(t, n) for t, n in partitions if 0 <= n < len(t.partitions) and self._leads(t, n)]
+        await self.logs.ensure((topic, TopicPartition(topic.name, n)) for topic, n in led)
+
+    def _leads(self, topic: Topic, number: int) -> bool:
+        return topic.partitions[number].leader == self._node_id
+
     def _check_leads(self, topic: Topic, number: int) -> None:
         if not 0 <= number < len(topic.partitions):
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"{topic.name} has {len(topic.partitions)} partitions, and none of number {number}",
             )
-        state = topic.partitions[number]
-        if state.leader != self._node_id:
+        if not self._leads(topic, number):
+            leader = topic.partitions[number].leader
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"{topic.name}-{number} is led by {state.leader}, and not here",
+                f"{topic.name}-{number} is led by {leader}, and not here",
             )
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._led.values()))
 
-    def strays(self, image: ClusterImage) -> list[TopicPartition]:
-        """Logs of topics that the cluster does not have. They are left alone: the metadata may be
-        what is missing."""
-        return sorted(p for p in self._directory.partitions if p.topic not in image.topics)
-
     def on_image(self, image: ClusterImage) -> None:
-        """Forget the partitions of topics that are gone since the last image, and take new
-        configurations."""
+        """Forget the partitions of topics that are gone since the last image, have their logs
+        deleted, and take new configurations."""
         before, self._image = self._image, image
         defaults, self._defaults = self._defaults, self._config_of("")
         is_configured_anew = (
@@ -94,13 +94,10 @@ class Replicas:
                 led.wake_all()
             elif is_configured_anew:
                 led.configure(self._config_of(name))
-        gone = before.topics.keys() - image.topics.keys()
-        for partition in list(self._directory.partitions) if gone else ():
-            if partition.topic in gone:
-                self._directory.delete(partition)
+        self.logs.on_image(image)
 
     def _begin_to_lead(self, topic: Topic, partition: TopicPartition) -> Partition:
-        log = self._log(topic, partition)
+        log = self.logs.get_or_create(topic, partition)
         state = topic.partitions[partition.partition]
         leader = Leader(
             node_id=self._node_id,
@@ -112,15 +109,3 @@ class Replicas:
         led = Partition(partition, topic.topic_id, log, leader, self._flusher)
         led.configure(self._config_of(partition.topic))
         return led
-
-    def _log(self, topic: Topic, partition: TopicPartition) -> Log:
-        directory = self._directory
-        if directory.has(partition):
-            log = directory.log(partition)
-            if directory.topic_ids[partition] == topic.topic_id:
-                return log
-            directory.delete(partition)
-        elif partition in directory.failed:
-            return directory.log(partition)
-        config = LogConfig.of(self._config_of(partition.topic))
-        return directory.create(partition, topic.topic_id, config)

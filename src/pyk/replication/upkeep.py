@@ -1,27 +1,41 @@
-"""What logs need now and then: retention, compaction, checkpoints, forgetting idle producers."""
+"""What logs need now and then: retention, compaction, checkpoints, forgetting idle producers.
+
+Each log has a boundary of its own: what is wrong with one is told once, counted, and the others get
+their turn. Only logs whose topic and configuration are known are open, and only open ones are
+touched. One that nobody has used since a clean start is opened when it has something to do.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Final, Self
+from typing import TYPE_CHECKING, Self
 
 import trio
 
 from pyk.config.broker import BrokerConfig
 from pyk.declared import NamedTuple
-from pyk.disk import Disk
-from pyk.log.directory import DataDirectory
-from pyk.log.log import Log
+from pyk.errors import KafkaError
+from pyk.log.dormant import DormantLog, is_compaction_due, is_retention_due
+from pyk.log.log import Compaction, Log
 from pyk.log.segments import CorruptLog
-from pyk.offload import Elsewhere, in_thread
+from pyk.offload import Elsewhere, Interrupted, in_thread, interruptibly
+from pyk.replication.checkpoints import Checkpoints
+from pyk.replication.topic_logs import TopicLogs
+from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
+
+if TYPE_CHECKING:
+    # As in `log`: what compacts is imported when the first log is compacted.
+    from pyk.log.compaction import Result
 
 logger = logging.getLogger(__name__)
 
-BACKOFF_MS_MIN: Final = 100
-"""Without any rest the cleaner would look at logs and do nothing else."""
+_SEGMENTS_AT_ONCE = 16
+"""Segments that retention removes before others get their turn."""
+_PEEKED_AT_ONCE = 64
+"""Dormant logs that a thread looks at before it hears whether it is still wanted."""
 
 
 class Care(NamedTuple):
@@ -38,7 +52,7 @@ class Care(NamedTuple):
         return cls(
             checkpoint_seconds=config.replica_high_watermark_checkpoint_interval_ms / 1000,
             retention_seconds=config.log_retention_check_interval_ms / 1000,
-            compaction_seconds=max(config.log_cleaner_backoff_ms, BACKOFF_MS_MIN) / 1000,
+            compaction_seconds=config.log_cleaner_backoff_ms / 1000,
             compacts=config.log_cleaner_enable,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )
@@ -49,55 +63,90 @@ class Upkeep:
 
     def __init__(
         self,
-        disk: Disk,
-        directory: DataDirectory,
+        logs: TopicLogs,
+        checkpoints: Checkpoints,
         now_ms: Callable[[], int],
         care: Callable[[], Care],
         offload: Elsewhere = in_thread,
     ) -> None:
         """`care` is asked each time: the configuration may have changed."""
-        self._disk = disk
-        self._directory = directory
+        self.failures = 0
+        """How often something could not be done for a log."""
+        self._logs = logs
+        self._directory = logs.directory
+        self._checkpoints = checkpoints
         self._now_ms = now_ms
         self._care = care
         self._offload = offload
+        self._told: dict[tuple[str, str], str] = {}
+        """What was told last of a log and what was to be done for it."""
 
     async def run(self) -> None:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             start = nursery.start_soon
             start(self._every, lambda: self._care().checkpoint_seconds, self._checkpoint)
+            start(self._every, lambda: self._care().checkpoint_seconds, self._remove_deleted)
             start(self._every, lambda: self._care().retention_seconds, self._retire_all)
             start(self._every, lambda: self._care().compaction_seconds, self._compact_all)
+            start(self._logs.delete_logs)
 
     async def _every(
         self, seconds: Callable[[], float], run: Callable[[], Awaitable[None]]
     ) -> None:
         while True:
             await trio.sleep(seconds())
-            try:
-                await run()
-            except (OSError, CorruptLog) as failed:
-                logger.warning("the upkeep of logs failed: %s", failed)
+            await self._contain("the data directory", run.__name__, run)
+
+    async def _contain(self, name: str, what: str, run: Callable[[], Awaitable[None]]) -> None:
+        """The boundary: only SyncFailed and Cancelled get beyond it."""
+        key = (name, what)
+        try:
+            await run()
+        except (OSError, KafkaError, CorruptLog, CorruptBatch, Interrupted) as failed:
+            self.failures += 1
+            if self._told.get(key) != str(failed):
+                self._told[key] = str(failed)
+                logger.warning("upkeep: %s of %s failed: %s", what, name, failed)
+        except Exception as failed:
+            self.failures += 1
+            if self._told.get(key) != repr(failed):
+                self._told[key] = repr(failed)
+                logger.exception("upkeep: %s of %s failed", what, name)
+        else:
+            self._told.pop(key, None)
 
     async def _checkpoint(self) -> None:
-        checkpoint = self._directory.begin_checkpoint()
-        if checkpoint is not None:
-            await self._offload(checkpoint.run)
-            self._directory.end_checkpoint(checkpoint)
+        await self._checkpoints.write()
+
+    async def _remove_deleted(self) -> None:
+        self._directory.retry_sync()
+        removal = self._directory.begin_removal(self._now_ms())
+        if removal is not None:
+            outcomes = await self._offload(removal.run)
+            for failure in self._directory.end_removal(outcomes):
+                raise failure
 
     async def _retire_all(self) -> None:
+        for partition in await self._dormant_with(is_retention_due):
+            await self._logs.open_dormant(partition)
+        await self._for_each("retention", self._retire)
+
+    async def _retire(self, log: Log) -> None:
         now_ms, expiration_ms = self._now_ms(), self._care().producer_expiration_ms
-        for log in self._logs():
-            log.retire(now_ms)
-            log.producers.expiration_ms = expiration_ms
-            log.producers.expire(now_ms)
+        while log.retire(now_ms, _SEGMENTS_AT_ONCE) and not log.is_dropped:
             await trio.lowlevel.checkpoint()
-        self._directory.sweep(now_ms)
+        log.producers.expiration_ms = expiration_ms
+        log.producers.expire(now_ms)
+        sweep = log.begin_sweep(now_ms)
+        if sweep is not None:
+            log.end_sweep(await self._offload(sweep.run))
 
     async def _compact_all(self) -> None:
-        for log in self._logs() if self._care().compacts else ():
-            await self._compact(log)
+        if self._care().compacts:
+            for partition in await self._dormant_with(is_compaction_due):
+                await self._logs.open_dormant(partition)
+            await self._for_each("compaction", self._compact)
 
     async def _compact(self, log: Log) -> None:
         compaction = log.begin_compaction(self._now_ms())
@@ -105,11 +154,47 @@ class Upkeep:
             return
         result = None
         try:
-            result = await self._offload(partial(compaction.run, self._disk))
-        except (OSError, CorruptBatch) as failed:
-            logger.warning("%s was not compacted: %s", log.directory.name, failed)
+            result = await interruptibly(self._offload, partial(_run, log, compaction))
+            for rewritten in result.rewritten:
+                log.swap_in(compaction, rewritten)
+                await trio.lowlevel.checkpoint()
+            result = result._replace(rewritten=[])
+        except Interrupted:
+            # Truncated or deleted meanwhile: nobody wants it any more.
+            result = None
         finally:
             log.end_compaction(compaction, result)
 
-    def _logs(self) -> list[Log]:
-        return list(self._directory.logs.values())
+    async def _for_each(self, what: str, act: Callable[[Log], Awaitable[None]]) -> None:
+        for partition in list(self._directory.logs):
+            log = self._directory.logs.get(partition)
+            if log is not None:
+                await self._contain(log.directory.name, what, partial(act, log))
+            await trio.lowlevel.checkpoint()
+
+    async def _dormant_with(
+        self, is_due: Callable[[DormantLog, int], bool]
+    ) -> Sequence[TopicPartition]:
+        """The dormant logs that have something to do: looked at in a thread, and not opened."""
+        dormant, now_ms = self._directory.dormant, self._now_ms()
+        found: list[TopicPartition] = []
+        for start in range(0, len(dormant), _PEEKED_AT_ONCE):
+            logs = self._logs.peek(dormant[start : start + _PEEKED_AT_ONCE])
+            due = await self._offload(partial(_due, logs, is_due, now_ms))
+            found += [log.partition for log in due]
+        return found
+
+
+def _due(
+    logs: Sequence[DormantLog], is_due: Callable[[DormantLog, int], bool], now_ms: int
+) -> list[DormantLog]:
+    return [log for log in logs if is_due(log, now_ms)]
+
+
+def _run(log: Log, compaction: Compaction, checkpoint: Callable[[], None]) -> Result:
+    def is_wanted() -> None:
+        checkpoint()
+        if not log.is_worth(compaction):
+            raise Interrupted
+
+    return compaction.run(is_wanted)

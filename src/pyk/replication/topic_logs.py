@@ -1,0 +1,251 @@
+"""The logs of the topics that the cluster has: made, opened, configured and deleted with them.
+
+- A log is deleted when its topic was known and is not any more. One of a topic that nobody knows,
+  or that has another id than the topic, is moved aside and kept: the metadata may be what is wrong.
+- The configuration is always the topic's: a log without one is not opened, and nothing done to it.
+- What waits for the disk is done in threads for those who ask before they need it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import trio
+
+from pyk.config.topic import TopicConfig
+from pyk.errors import KafkaError, storage_error
+from pyk.log.config import LogConfig
+from pyk.log.directory import DataDirectory
+from pyk.log.dormant import DormantLog
+from pyk.log.log import Log
+from pyk.log.opening import Creation, LogOpening
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.offload import Elsewhere, in_thread
+from pyk.types import TopicPartition, Uuid
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_PORTION = 16
+"""Logs that are made, opened or deleted before others get their turn."""
+_RETRY_SECONDS = 5.0
+
+
+class TopicLogs:
+    def __init__(
+        self,
+        directory: DataDirectory,
+        config_of: Callable[[str], TopicConfig],
+        image: ClusterImage | None = None,
+        offload: Elsewhere = in_thread,
+    ) -> None:
+        """`image` is what is known of topics already."""
+        self.directory = directory
+        self._config_of = config_of
+        self._offload = offload
+        self._image = image or ClusterImage()
+        """The last one that was followed."""
+        self._deleted: dict[Uuid, Topic] = {}
+        """Topics that are gone, and of which there may still be logs."""
+        self._has_deleted = trio.Event()
+        self._opened = trio.Event()
+        """Set, and made anew, when a thread is done with logs."""
+        self._defaults: TopicConfig | None = None
+        """What topics have that nobody has configured: another object when that changes."""
+        directory.config_of = self.config_of_log
+
+    def config_of_log(self, partition: TopicPartition, topic_id: Uuid) -> LogConfig | None:
+        """What the log's topic asks for. None if there is none of that id, or it has no such
+        partition."""
+        topic = self._image.topics.get(partition.topic)
+        if topic is None or topic.topic_id != topic_id:
+            topic = self._deleted.get(topic_id)
+        if topic is None or partition.partition >= len(topic.partitions):
+            return None
+        return LogConfig.of(self._config_of(partition.topic))
+
+    def get_or_create(self, topic: Topic, partition: TopicPartition) -> Log:
+        """The log of a topic's partition. Raise KafkaError."""
+        directory = self.directory
+        if self._is_there(topic, partition):
+            return directory.log(partition)
+        creation = self._begin_creation(topic, partition)
+        outcome = creation.attempt()
+        try:
+            directory.sync_names()
+        except OSError as error:
+            outcome = error
+        return directory.end_creation(creation, outcome)
+
+    async def ensure(self, wanted: Iterable[tuple[Topic, TopicPartition]]) -> None:
+        """See that there are these logs, and that they are open, before somebody needs them and
+        cannot wait. What is wrong with one `get_or_create` says."""
+        directory = self.directory
+        missing = [each for each in wanted if each[1] not in directory.logs]
+        while any(directory.is_being_opened(partition) for _, partition in missing):
+            await self._opened.wait()
+        openings: list[LogOpening] = []
+        creations: list[Creation] = []
+        for topic, partition in missing:
+            with suppress(KafkaError, OSError):
+                if not self._is_there(topic, partition):
+                    creations.append(self._begin_creation(topic, partition))
+                elif directory.may_wake(partition):
+                    openings.append(directory.begin_opening(partition))
+        try:
+            async with trio.open_nursery() as nursery:
+                for portion in _portions(openings):
+                    nursery.start_soon(self._open, portion)
+                nursery.start_soon(self._create, creations)
+        finally:
+            self._tell_opened()
+
+    async def open_dormant(self, partition: TopicPartition) -> Log | None:
+        """A log that was closed, opened in a thread. None if it cannot be: `failed` may say why."""
+        if self.directory.may_wake(partition):
+            try:
+                await self._open([self.directory.begin_opening(partition)])
+            finally:
+                self._tell_opened()
+        return self.directory.logs.get(partition)
+
+    def peek(self, partitions: Iterable[TopicPartition]) -> list[DormantLog]:
+        """What it takes to see whether dormant logs need something."""
+        found = []
+        for partition in partitions:
+            topic = self._image.topics.get(partition.topic)
+            if topic is not None:
+                config = LogConfig.of(self._config_of(partition.topic))
+                found.append(self.directory.peek(partition, config))
+        return found
+
+    def on_image(self, image: ClusterImage) -> None:
+        """Have the logs of topics that are gone since the last image deleted, and give the others
+        their configurations."""
+        before, self._image = self._image, image
+        if image.topics is not before.topics:
+            for name, topic in before.topics.items():
+                now = image.topics.get(name)
+                if now is None or now.topic_id != topic.topic_id:
+                    self._deleted[topic.topic_id] = topic
+                    self._has_deleted.set()
+        defaults, self._defaults = self._defaults, self._config_of("")
+        if image.configured is not before.configured or defaults is not self._defaults:
+            for partition, log in self.directory.logs.items():
+                config = self.config_of_log(partition, self.directory.topic_ids[partition])
+                log.config = config or log.config
+
+    async def delete_logs(self) -> None:
+        """Delete the logs of topics that are gone, as topics go, until cancelled. What the disk
+        refuses is tried again."""
+        while True:
+            await self._has_deleted.wait()
+            self._has_deleted = trio.Event()
+            try:
+                await self.delete_those_due()
+            except OSError as failed:
+                logger.warning("the logs of deleted topics cannot be deleted for now: %s", failed)
+                await trio.sleep(_RETRY_SECONDS)
+                self._has_deleted.set()
+
+    async def delete_those_due(self) -> None:
+        """Delete the logs of all topics that are gone. Raise OSError: some may still be there."""
+        directory = self.directory
+        for topic_id, topic in list(self._deleted.items()):
+            numbers = range(len(topic.partitions))
+            for portion in _portions([TopicPartition(topic.name, n) for n in numbers]):
+                there = [p for p in portion if directory.topic_id_of(p) == topic_id]
+                while any(directory.is_being_opened(partition) for partition in there):
+                    await self._opened.wait()
+                directory.delete_all(p for p in there if directory.topic_id_of(p) == topic_id)
+                await trio.lowlevel.checkpoint()
+            del self._deleted[topic_id]
+
+    def move_strays_aside(self) -> None:
+        """Move aside the logs of topics of which not even the name is known. Those of another id
+        show when they are opened."""
+        directory, topics = self.directory, self._image.topics
+        if self._image.unreadable:
+            logger.error("logs of unknown topics are left alone: not all metadata can be read")
+            directory.keeps_strays = True
+        for partition in sorted(directory.partitions):
+            topic = topics.get(partition.topic)
+            if topic is None or partition.partition >= len(topic.partitions):
+                directory.reject(partition)
+        self._report_strays()
+
+    def _report_strays(self) -> None:
+        paths, self.directory.moved_aside = self.directory.moved_aside, []
+        if paths:
+            names = ", ".join(path.name for path in paths[:10])
+            logger.warning("%s logs belong to no topic and are kept as %s", len(paths), names)
+
+    def _is_there(self, topic: Topic, partition: TopicPartition) -> bool:
+        """Whether there is a log of just this topic, which may be damaged. What is there of another
+        one goes, or is moved aside. Raise KafkaError."""
+        directory = self.directory
+        if not (directory.has(partition) or partition in directory.failed):
+            return False
+        topic_id = directory.topic_id_of(partition)
+        if topic_id == topic.topic_id or topic_id is None:
+            return True
+        known = self._image.topics.get(partition.topic)
+        was_known = topic_id in self._deleted or (known and known.topic_id == topic_id)
+        try:
+            if was_known:
+                directory.delete(partition)
+            else:
+                directory.reject(partition)
+                self._report_strays()
+        except OSError as error:
+            raise storage_error(f"{partition.topic}-{partition.partition}", error) from error
+        return partition in directory.failed
+
+    def _begin_creation(self, topic: Topic, partition: TopicPartition) -> Creation:
+        config = LogConfig.of(self._config_of(topic.name))
+        return self.directory.begin_creation(partition, topic.topic_id, config)
+
+    async def _open(self, openings: Sequence[LogOpening]) -> None:
+        outcomes: Sequence[Log | Exception | None] = [OSError("not opened")] * len(openings)
+        try:
+            outcomes = await self._offload(lambda: [each.attempt() for each in openings])
+        finally:
+            for opening, outcome in zip(openings, outcomes, strict=True):
+                self.directory.end_opening(opening, outcome)
+        self._report_strays()
+
+    async def _create(self, creations: Sequence[Creation]) -> None:
+        """All of them, and then one sync of their names."""
+        outcomes: dict[TopicPartition, Log | OSError] = {}
+
+        async def attempt(portion: Sequence[Creation]) -> None:
+            made = await self._offload(lambda: [each.attempt() for each in portion])
+            outcomes.update(zip((each.partition for each in portion), made, strict=True))
+
+        failure: OSError | None = OSError("not made")
+        try:
+            async with trio.open_nursery() as nursery:
+                for portion in _portions(creations):
+                    nursery.start_soon(attempt, portion)
+            if creations:
+                await self._offload(self.directory.sync_names)
+            failure = None
+        except OSError as error:
+            failure = error
+        finally:
+            for creation in creations:
+                with suppress(KafkaError):
+                    outcome = failure or outcomes[creation.partition]
+                    self.directory.end_creation(creation, outcome)
+
+    def _tell_opened(self) -> None:
+        self._opened.set()
+        self._opened = trio.Event()
+
+
+def _portions(of: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (of[start : start + _PORTION] for start in range(0, len(of), _PORTION))
