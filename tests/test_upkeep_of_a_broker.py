@@ -8,8 +8,11 @@ import pytest
 
 from pyk.disk import RealDisk
 from pyk.log.checkpoints import RECOVERY_POINTS, read_offsets
-from pyk.testing import ErrorCode, KafkaError, Record, serve_in_thread
+from pyk.testing import ErrorCode, KafkaError, Record, ThreadBroker, serve_in_thread
 from pyk.types import TopicPartition
+from pyk.wire.apis import ApiKey
+from pyk.wire.messages.delete_topics import DeleteTopicsRequest
+from tests.clients.raw import RawClient
 
 COMPACTED = {
     "cleanup.policy": "compact",
@@ -50,6 +53,94 @@ def test_full_segments_hold_no_descriptors() -> None:
         held = [os.readlink(link) for link in links if os.path.exists(link)]
         assert len([path for path in held if f"/{topic}-0/" in path]) < 10
         assert len(list((broker.data_dir / f"{topic}-0").glob("*.log"))) >= 13
+
+
+FOR_EVER = {"retention.ms": "-1"}
+COMPACTED_ONLY = {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize(
+    ("of_broker", "of_topic"),
+    [({}, FOR_EVER), ({}, COMPACTED_ONLY), ({"log.retention.ms": "-1"}, {})],
+)
+def test_retention_is_the_topics_also_before_anybody_uses_it(
+    of_broker: dict[str, str], of_topic: dict[str, str], is_killed: bool
+) -> None:
+    with serve_in_thread(of_broker) as broker:
+        topic = broker.topic(configs=of_topic)
+        broker.produce(topic, *(Record(key=b"%d" % n, value=b"v", timestamp=0) for n in range(9)))
+        broker.clock.advance(10)
+        if is_killed:
+            broker.kill()
+        else:
+            broker.stop()
+        broker.start()
+        broker.clock.advance(3_600)
+        assert [record.offset for record in broker.records(topic)] == list(range(9))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_is_to_go_goes_also_when_nobody_uses_it(is_killed: bool) -> None:
+    with serve_in_thread() as broker:
+        topic = broker.topic(configs={"retention.ms": "60000", "file.delete.delay.ms": "0"})
+        broker.produce(topic, Record(value=bytes(10_000)))
+        broker.clock.advance(10)
+        if is_killed:
+            broker.kill()
+        else:
+            broker.stop()
+        broker.start()
+        broker.clock.advance(3_600)
+        logs = (broker.data_dir / f"{topic}-0").glob("*.log*")
+        assert sum(path.stat().st_size for path in logs) == 0
+
+
+def test_a_deleted_topics_files_are_removed_and_no_others() -> None:
+    with serve_in_thread({"log.segment.delete.delay.ms": "0"}) as broker:
+        kept, gone = broker.topic(), broker.topic()
+        elsewhere = broker.data_dir.parent / f"{broker.data_dir.name}-elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "precious").write_text("kept")
+        (broker.data_dir / "orders-0-to-delete").mkdir()
+        (broker.data_dir / "notes-delete").write_text("kept")
+        (broker.data_dir / "archive-delete").symlink_to(elsewhere)
+        linked = f"linked-0.{'0' * 32}-delete"
+        (broker.data_dir / linked).symlink_to(elsewhere)
+        for topic in (kept, gone):
+            broker.produce(topic, b"v")
+        delete_topic(broker, gone)
+        broker.clock.advance(20)
+        broker.restart()
+        broker.clock.advance(20)
+        names = {path.name for path in broker.data_dir.iterdir()}
+        assert not [name for name in names if name.startswith(f"{gone}-")]
+        assert {"orders-0-to-delete", "notes-delete", "archive-delete", linked} <= names
+        assert (elsewhere / "precious").read_text() == "kept"
+        assert len(broker.records(kept)) == 1
+
+
+def test_files_of_others_in_a_partition_do_no_harm() -> None:
+    with serve_in_thread() as broker:
+        topic = broker.topic()
+        broker.produce(topic, b"v")
+        home = broker.data_dir / f"{topic}-0"
+        (home / "app.log").write_text("not a segment")
+        (home / "lost+found.tmp").mkdir()
+        (home / "00000000000000000000.log.bak").write_text("kept")
+        for end in (broker.kill, broker.stop):
+            end()
+            broker.start()
+            assert len(broker.records(topic)) == 1
+        assert (home / "app.log").exists()
+        assert (home / "00000000000000000000.log.bak").exists()
+
+
+def delete_topic(broker: ThreadBroker, name: str) -> None:
+    with RawClient(broker.bootstrap_servers) as client:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=10_000)
+        [answer] = client.ask(ApiKey.DELETE_TOPICS, 3, request).responses
+        assert answer.error_code == 0
 
 
 def test_a_topic_for_which_there_is_no_space_is_refused_and_nothing_breaks() -> None:

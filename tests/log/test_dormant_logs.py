@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,51 @@ def test_a_checkpoint_that_says_nothing_new_is_not_written() -> None:
     log.flush()
     directory.checkpoint()
     assert disk.operations > operations
+
+
+class BusyDisk(RealDisk):
+    """No descriptors are left for a while."""
+
+    is_busy = False
+
+    def read(self, path: Path) -> bytes:
+        if self.is_busy:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return super().read(path)
+
+
+def test_a_dormant_log_that_the_disk_keeps_closed_is_tried_again(tmp_path: Path) -> None:
+    disk, partition = BusyDisk(), TopicPartition("t", 0)
+    directory = DataDirectory.open(disk, tmp_path, lambda _: LogConfig())
+    add(directory.create(partition, TOPIC_ID, LogConfig()), batch(1))
+    directory.close()
+    again = DataDirectory.open(disk, tmp_path, lambda _: LogConfig(), may_be_dormant=True)
+    disk.is_busy = True
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            again.log(partition)
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert not again.failed
+    disk.is_busy = False
+    assert again.log(partition).end_offset == 1
+    again.close()
+    last = DataDirectory.open(disk, tmp_path, lambda _: LogConfig(), may_be_dormant=True)
+    assert (last.was_clean, last.to_recover) == (True, [])
+
+
+def test_a_partition_behind_a_symbolic_link_is_not_followed(tmp_path: Path) -> None:
+    elsewhere, home = tmp_path / "elsewhere", tmp_path / "data"
+    directory = DataDirectory.open(RealDisk(), home, lambda _: LogConfig())
+    add(directory.create(TopicPartition("t", 0), TOPIC_ID, LogConfig()), batch(1))
+    directory.close()
+    del directory
+    (home / "t-0").rename(elsewhere)
+    (home / "t-0").symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in elsewhere.iterdir()}
+    again = DataDirectory.open(RealDisk(), home, lambda _: LogConfig(), may_be_dormant=True)
+    with pytest.raises(KafkaError, match="symbolic link"):
+        again.log(TopicPartition("t", 0))
+    again.delete(TopicPartition("t", 0))
+    again.sweep(0)
+    again.sweep(10**12)
+    assert {path: path.read_bytes() for path in elsewhere.iterdir()} == before

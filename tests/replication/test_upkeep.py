@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
 import trio
 import trio.testing
 from msgspec.structs import replace
 
 from pyk.config.settings import BrokerSettings
-from pyk.log.checkpoints import RECOVERY_POINTS, read_offsets
+from pyk.log.checkpoints import CLEANER_OFFSETS, RECOVERY_POINTS, read_offsets
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
-from pyk.offload import at_once
+from pyk.log.log import Log
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.records import PartitionState
+from pyk.offload import Elsewhere, at_once
 from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep
@@ -18,28 +29,78 @@ from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
 
-PARTITION = TopicPartition("orders", 0)
+T = TypeVar("T")
+
+ID = Uuid(b"the topic's uuid")
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
+STATE = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0)
+IMAGE = ClusterImage(topics={"orders": Topic("orders", ID, (STATE, STATE), revision=1)})
 CARE = Care(checkpoint_seconds=5, compaction_seconds=15, retention_seconds=60)
 SMALL = LogConfig(segment_bytes=600, file_delete_delay_ms=0, retention_ms=100)
+OF_TOPIC = {"file.delete.delay.ms": "0", "retention.ms": "100"}
+NOW_MS = 1_000
+
+
+class FailingDisk(SimulatedDisk):
+    """Opens and renames of some files fail."""
+
+    failing: Path | None = None
+
+    def open(self, path: Path, *, must_exist: bool = False):  # type: ignore[no-untyped-def]
+        self._check_path(path)
+        return super().open(path, must_exist=must_exist)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self._check_path(path)
+        super().rename(path, to)
+
+    def _check_path(self, path: Path) -> None:
+        if self.failing is not None and self.failing in path.parents:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+def opened(disk: SimulatedDisk) -> DataDirectory:
+    return DataDirectory.open(disk, ROOT / "data", lambda _: SMALL, may_be_dormant=True)
+
+
+def filled(directory: DataDirectory, partition: TopicPartition = ONE) -> Log:
+    log = directory.create(partition, ID, SMALL)
+    add(log, *(batch(i) for i in range(40)))
+    log.advance_high_watermark(40)
+    log.flush()
+    return log
+
+
+@asynccontextmanager
+async def kept(
+    directory: DataDirectory,
+    configs: dict[str, str] = OF_TOPIC,
+    image: ClusterImage = IMAGE,
+    offload: Elsewhere = at_once,
+) -> AsyncIterator[Upkeep]:
+    settings = BrokerSettings()
+    logs = TopicLogs(directory, lambda _: settings.topic_config(configs), image, offload)
+    checkpoints = Checkpoints(directory, offload)
+    upkeep = Upkeep(logs, checkpoints, lambda: NOW_MS, lambda: CARE, offload)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(upkeep.run)
+        yield upkeep
+        nursery.cancel_scope.cancel()
 
 
 async def test_logs_are_retired_compacted_and_checkpointed(
-    autojump_clock: trio.testing.MockClock,
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    disk = SimulatedDisk()
-    directory = DataDirectory.open(disk, ROOT / "data", lambda _: SMALL)
-    log = directory.create(PARTITION, Uuid(b"the topic's uuid"), SMALL)
-    logs = TopicLogs(directory, lambda _: BrokerSettings().topic_config({}), offload=at_once)
-    upkeep = Upkeep(
-        logs, Checkpoints(directory, at_once), lambda: 1_000, lambda: CARE, offload=at_once
-    )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(upkeep.run)
-        add(log, *(batch(i) for i in range(40)))
-        log.advance_high_watermark(40)
-        log.flush()
+    directory = opened(disk)
+    async with kept(directory):
+        log = filled(directory)
         await trio.sleep(CARE.checkpoint_seconds + 1)
-        assert read_offsets(disk, directory.path / RECOVERY_POINTS) == {PARTITION: 40}
+        assert read_offsets(disk, directory.path / RECOVERY_POINTS) == {ONE: 40}
 
         compacted = frozenset({CleanupPolicy.COMPACT})
         log.config = replace(SMALL, cleanup_policy=compacted)
@@ -47,8 +108,113 @@ async def test_logs_are_retired_compacted_and_checkpointed(
         await trio.sleep(CARE.compaction_seconds)
         assert log.size < size
         assert log.cleaned_until > 0
-
         log.config = SMALL
         await trio.sleep(60)
         assert log.start_offset == 40
-        nursery.cancel_scope.cancel()
+        names = disk.names(log.directory)
+        assert not [name for name in names if name.endswith(".deleted")]
+
+
+async def test_one_bad_log_keeps_no_other_from_retention(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = opened(disk)
+    bad, good = filled(directory), filled(directory, TWO)
+    bad.release()
+    disk.failing = bad.directory
+    async with kept(directory) as upkeep:
+        await trio.sleep(200)
+        assert (bad.start_offset, good.start_offset) == (0, 40)
+        assert upkeep.failures >= 3
+        assert caplog.text.count("retention of orders-0 failed") == 1, "it is told once"
+        disk.failing = None
+        await trio.sleep(120)
+        assert bad.start_offset == 40
+
+
+async def test_damage_in_one_log_keeps_no_other_from_compaction(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = opened(disk)
+    bad, good = filled(directory), filled(directory, TWO)
+    disk.flip_bit(bad.directory / f"{0:020}.log", 16, 3)
+    for log in (bad, good):
+        log.config = replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    size = good.size
+    async with kept(directory):
+        await trio.sleep(40)
+        assert good.size < size
+    assert "compaction of orders-0 failed" in caplog.text
+
+
+async def test_a_log_that_nobody_uses_is_retired(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    directory = opened(disk)
+    filled(directory)
+    directory.create(TWO, ID, SMALL)
+    directory.close()
+    again = opened(disk)
+    assert not again.logs
+    async with kept(again):
+        await trio.sleep(61)
+        assert again.logs.keys() == {ONE}, "the other one has nothing to retire, and stays closed"
+        assert again.logs[ONE].start_offset == 40
+
+
+async def test_a_log_that_nobody_uses_is_compacted(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    directory = opened(disk)
+    size = filled(directory).size
+    clean = directory.create(TWO, ID, SMALL)
+    add(clean, batch(1))
+    directory.close()
+    again = opened(disk)
+    configs = {**OF_TOPIC, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    async with kept(again, configs):
+        await trio.sleep(16)
+        assert again.logs.keys() == {ONE}
+        assert again.logs[ONE].size < size
+        await trio.sleep(6)
+    assert read_offsets(disk, again.path / CLEANER_OFFSETS)[ONE] > 0
+
+
+async def test_a_dormant_log_of_a_topic_that_nobody_knows_is_not_touched(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    directory = opened(disk)
+    filled(directory)
+    directory.close()
+    logs = {p: data for p, data in disk.contents().items() if p.suffix == ".log"}
+    again = opened(disk)
+    async with kept(again, image=ClusterImage()):
+        await trio.sleep(200)
+    assert disk.contents().items() >= logs.items()
+
+
+async def test_a_compaction_ends_when_nobody_wants_it_any_more(disk: FailingDisk) -> None:
+    asked: list[BaseException | None] = []
+
+    async def until_interrupted(run: Callable[[], T], /) -> T:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.testing.wait_all_tasks_blocked()
+            try:
+                run()
+            except BaseException as raised:
+                asked.append(raised)
+
+    directory = opened(disk)
+    log = filled(directory)
+    log.config = replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    settings = BrokerSettings()
+    logs = TopicLogs(directory, lambda _: settings.topic_config(OF_TOPIC), IMAGE, until_interrupted)
+    upkeep = Upkeep(logs, Checkpoints(directory), lambda: NOW_MS, lambda: CARE, until_interrupted)
+    with trio.move_on_after(0.05):
+        await upkeep._compact(log)
+    assert [type(each).__name__ for each in asked] == ["Interrupted"]
+    assert not [name for name in disk.names(log.directory) if "cleaned" in name]
+    assert log.begin_compaction(NOW_MS) is not None, "it can be done again"

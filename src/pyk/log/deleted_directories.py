@@ -57,6 +57,9 @@ class Removal(NamedTuple):
 
     def _remove(self, path: Path) -> OSError | None:
         try:
+            if self.disk.is_link(path):
+                self.disk.remove(path)
+                return None
             for name in self.disk.names(path):
                 self.disk.remove(path / name)
             self.disk.remove_directory(path)

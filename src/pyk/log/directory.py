@@ -125,6 +125,7 @@ class DataDirectory:
         directory = cls(disk, path)
         if not disk.exists(path):
             disk.make_directory(path)
+            disk.sync_directory(path.parent)
         directory._lock = disk.lock(path / LOCK)
         directory._find_logs()
         return directory

@@ -85,7 +85,8 @@ class TopicLogs:
         """See that there are these logs, and that they are open, before somebody needs them and
         cannot wait. What is wrong with one `get_or_create` says."""
         directory = self.directory
-        missing = [each for each in wanted if each[1] not in directory.logs]
+        ids = directory.topic_ids
+        missing = [(topic, p) for topic, p in wanted if ids.get(p) != topic.topic_id]
         while any(directory.is_being_opened(partition) for _, partition in missing):
             await self._opened.wait()
         openings: list[LogOpening] = []

@@ -85,18 +85,27 @@ class Upkeep:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             start = nursery.start_soon
-            start(self._every, lambda: self._care().checkpoint_seconds, self._checkpoint)
-            start(self._every, lambda: self._care().checkpoint_seconds, self._remove_deleted)
-            start(self._every, lambda: self._care().retention_seconds, self._retire_all)
-            start(self._every, lambda: self._care().compaction_seconds, self._compact_all)
+            start(self._every, "the checkpoints", self._checkpoint_seconds, self._checkpoints.write)
+            start(self._every, "deleted logs", self._checkpoint_seconds, self._remove_deleted)
+            start(self._every, "retention", self._retention_seconds, self._retire_all)
+            start(self._every, "compaction", self._compaction_seconds, self._compact_all)
             start(self._logs.delete_logs)
 
     async def _every(
-        self, seconds: Callable[[], float], run: Callable[[], Awaitable[None]]
+        self, what: str, seconds: Callable[[], float], run: Callable[[], Awaitable[None]]
     ) -> None:
         while True:
             await trio.sleep(seconds())
-            await self._contain("the data directory", run.__name__, run)
+            await self._contain("all logs", what, run)
+
+    def _checkpoint_seconds(self) -> float:
+        return self._care().checkpoint_seconds
+
+    def _retention_seconds(self) -> float:
+        return self._care().retention_seconds
+
+    def _compaction_seconds(self) -> float:
+        return self._care().compaction_seconds
 
     async def _contain(self, name: str, what: str, run: Callable[[], Awaitable[None]]) -> None:
         """The boundary: only SyncFailed and Cancelled get beyond it."""
@@ -107,17 +116,14 @@ class Upkeep:
             self.failures += 1
             if self._told.get(key) != str(failed):
                 self._told[key] = str(failed)
-                logger.warning("upkeep: %s of %s failed: %s", what, name, failed)
+                logger.warning("maintenance: %s of %s failed: %s", what, name, failed)
         except Exception as failed:
             self.failures += 1
             if self._told.get(key) != repr(failed):
                 self._told[key] = repr(failed)
-                logger.exception("upkeep: %s of %s failed", what, name)
+                logger.exception("maintenance: %s of %s failed", what, name)
         else:
             self._told.pop(key, None)
-
-    async def _checkpoint(self) -> None:
-        await self._checkpoints.write()
 
     async def _remove_deleted(self) -> None:
         self._directory.retry_sync()

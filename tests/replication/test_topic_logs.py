@@ -1,0 +1,192 @@
+"""The logs of topics: made and opened before they are needed, deleted when topics go."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+import trio
+import trio.testing
+
+from pyk.config.settings import BrokerSettings
+from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import LogConfig
+from pyk.log.directory import DataDirectory
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.records import PartitionState
+from pyk.offload import Elsewhere, at_once
+from pyk.replication.topic_logs import TopicLogs
+from pyk.types import TopicPartition, Uuid
+from tests.log.test_log import add, batch
+from tests.simulated_disk import ROOT, SimulatedDisk
+
+T = TypeVar("T")
+
+ID, OTHER_ID = Uuid(b"the first topic."), Uuid(b"the second topic")
+STATE = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=3)
+
+
+def topic(partitions: int, topic_id: Uuid = ID) -> Topic:
+    return Topic("orders", topic_id, (STATE,) * partitions, revision=1)
+
+
+def image(*topics: Topic) -> ClusterImage:
+    return ClusterImage(topics={each.name: each for each in topics})
+
+
+class CountingDisk(SimulatedDisk):
+    data_directory_syncs = 0
+    renames_that_fail = 0
+
+    def sync_directory(self, path: Path) -> None:
+        self.data_directory_syncs += path == ROOT / "data"
+        super().sync_directory(path)
+
+    def rename(self, path: Path, to: Path) -> None:
+        if self.renames_that_fail:
+            self.renames_that_fail -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        super().rename(path, to)
+
+
+@pytest.fixture
+def disk() -> CountingDisk:
+    return CountingDisk()
+
+
+def opened(disk: SimulatedDisk, of: Topic, offload: Elsewhere = at_once) -> TopicLogs:
+    directory = DataDirectory.open(disk, ROOT / "data", lambda _: LogConfig(), may_be_dormant=True)
+    settings = BrokerSettings()
+    return TopicLogs(directory, lambda _: settings.topic_config({}), image(of), offload)
+
+
+def every(of: Topic) -> list[tuple[Topic, TopicPartition]]:
+    return [(of, TopicPartition(of.name, number)) for number in range(len(of.partitions))]
+
+
+async def test_many_logs_are_made_with_one_sync_of_their_names(disk: CountingDisk) -> None:
+    of = topic(100)
+    logs = opened(disk, of)
+    syncs = disk.data_directory_syncs
+    await logs.ensure(every(of))
+    assert disk.data_directory_syncs == syncs + 1
+    assert len(logs.directory.logs) == 100
+    again = opened(disk.synced(), of)
+    assert not again.directory.failed
+    assert len(again.directory.partitions) == 100
+    operations = disk.operations
+    for _, partition in every(of):
+        logs.get_or_create(of, partition)
+    assert disk.operations == operations, "nothing is left to be done when they are needed"
+
+
+async def test_those_who_need_the_same_logs_wait_for_each_other(disk: CountingDisk) -> None:
+    of = topic(20)
+    logs = opened(disk, of)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(logs.ensure, every(of))
+    assert len(logs.directory.logs) == 20
+
+
+async def test_dormant_logs_are_opened_and_new_ones_made(disk: CountingDisk) -> None:
+    of = topic(4)
+    logs = opened(disk, of)
+    await logs.ensure(every(of)[:2])
+    add(logs.directory.logs[TopicPartition("orders", 1)], batch(1), batch(2))
+    logs.directory.close()
+    logs = opened(disk, of)
+    assert not logs.directory.logs
+    await logs.ensure(every(of))
+    assert [logs.directory.logs[p].end_offset for _, p in every(of)] == [0, 2, 0, 0]
+
+
+async def test_what_the_disk_refuses_can_be_had_later(disk: CountingDisk) -> None:
+    of = topic(3)
+    logs = opened(disk, of)
+    disk.capacity = disk.used
+    await logs.ensure(every(of))
+    assert not logs.directory.logs
+    with pytest.raises(KafkaError) as refused:
+        logs.get_or_create(of, TopicPartition("orders", 0))
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    disk.capacity = None
+    await logs.ensure(every(of))
+    assert len(logs.directory.logs) == 3
+
+
+async def test_a_topic_that_goes_while_its_logs_are_made_takes_them_along(
+    disk: CountingDisk,
+) -> None:
+    of = topic(3)
+    may_go_on = trio.Event()
+
+    async def held(run: Callable[[], T], /) -> T:
+        result = run()
+        await may_go_on.wait()
+        return result
+
+    logs = opened(disk, of, held)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.ensure, every(of))
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(KafkaError):
+            logs.get_or_create(of, TopicPartition("orders", 0))
+        logs.on_image(image())
+        nursery.start_soon(logs.delete_those_due)
+        await trio.testing.wait_all_tasks_blocked()
+        may_go_on.set()
+    assert not logs.directory.partitions
+    assert len(disk.directories()) == 1 + 3
+    logs.directory.sweep(0)
+    logs.directory.sweep(10**12)
+    assert len(disk.directories()) == 1
+
+
+async def test_a_topic_made_anew_in_between_two_images_begins_empty(disk: CountingDisk) -> None:
+    of, anew = topic(2), topic(2, OTHER_ID)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    add(logs.directory.logs[TopicPartition("orders", 1)], batch(1))
+    logs.on_image(image(anew))
+    await logs.ensure(every(anew))
+    await logs.delete_those_due()
+    assert [logs.directory.logs[p].end_offset for _, p in every(anew)] == [0, 0]
+    assert not [path for path in disk.directories() if path.name.endswith("-stray")]
+
+
+async def test_many_logs_are_deleted_in_turns(disk: CountingDisk) -> None:
+    of = topic(100)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    logs.on_image(image())
+    left: list[int] = []
+
+    async def look() -> None:
+        while logs.directory.partitions:
+            left.append(len(logs.directory.partitions))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.delete_those_due)
+        nursery.start_soon(look)
+    assert len(left) > 3
+
+
+async def test_deleting_goes_on_when_the_disk_takes_it_again(
+    disk: CountingDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    of = topic(3)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    disk.renames_that_fail = 2
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.delete_logs)
+        logs.on_image(image())
+        await trio.sleep(60)
+        nursery.cancel_scope.cancel()
+    assert not logs.directory.partitions
