@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -248,7 +249,10 @@ class RealDisk:
         os.rmdir(path)
 
     def is_directory(self, path: Path) -> bool:
-        return os.path.isdir(path) and not os.path.islink(path)
+        try:
+            return stat.S_ISDIR(os.lstat(path).st_mode)
+        except FileNotFoundError:
+            return False
 
     def is_link(self, path: Path) -> bool:
         return os.path.islink(path)

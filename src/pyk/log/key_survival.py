@@ -30,6 +30,10 @@ _DIGEST_BYTES: Final = 16
 _ENTRY_MEMORY_BYTES: Final = 256
 """What an entry takes in a dict and while it is sorted, its key apart."""
 
+_SORTED_PARTS: Final = 256
+"""By the first byte. Sorting all at once would hold the interpreter for some 70 ms, and so would
+making a dict in one call: this runs in a thread beside the event loop."""
+
 _SLOT_BITS: Final = 10
 _SLOTS: Final = 2**_SLOT_BITS
 _SLOT_STARTS = [struct.pack(">H", slot << 16 - _SLOT_BITS) for slot in range(_SLOTS)]
@@ -108,7 +112,8 @@ class KeySurvival:
             self._spill()
             for start, end in self._ranges():
                 checkpoint()
-                self._latest_numbers.update(dict(self._read(start, end)).values())
+                latest = {digest: number for digest, number in self._read(start, end)}  # noqa: C416
+                self._latest_numbers.update(latest.values())
         else:
             self._latest.pop(None, None)
             self._latest_numbers.update(self._latest.values())
@@ -132,13 +137,14 @@ class KeySurvival:
     def _spill(self) -> None:
         self._latest.pop(None, None)
         pack = _ENTRY.pack
-        entries = sorted(
-            [
-                pack(blake2b(key, digest_size=_DIGEST_BYTES).digest(), number)
-                for key, number in self._latest.items()
-                if key is not None
-            ]
-        )
+        parts: list[list[bytes]] = [[] for _ in range(_SORTED_PARTS)]
+        for key, number in self._latest.items():
+            if key is not None:
+                entry = pack(blake2b(key, digest_size=_DIGEST_BYTES).digest(), number)
+                parts[entry[0]].append(entry)
+        for part in parts:
+            part.sort()
+        entries = list(chain.from_iterable(parts))
         self._latest, self._key_bytes = {}, 0
         if self._file is None:
             self.close()
