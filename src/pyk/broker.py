@@ -119,7 +119,7 @@ async def open_broker(
         directory.begin()
         context.replicas.logs.move_strays_aside()
         threads = settings.config.num_recovery_threads_per_data_dir
-        await recover_logs(directory, threads, world.offload, world.recovery)
+        await recover_logs(context.replicas.logs, threads, world.offload, world.recovery)
         context.begin_coordinators()
         upkeep = Upkeep(
             context.replicas.logs,
@@ -151,10 +151,13 @@ async def _open_directory(
     directory = DataDirectory.hold(disk, path)
     for damage in directory.damaged_checkpoints:
         logger.error("%s: logs are recovered without it", damage)
-    yield directory
-    # Not after an error: what is in memory may not be what it should be, and the disk is.
-    with trio.CancelScope(shield=True):
-        await offload(directory.close)
+    try:
+        yield directory
+        # Not after an error: what is in memory may not be what it should be, and the disk is.
+        with trio.CancelScope(shield=True):
+            await offload(directory.close)
+    finally:
+        directory.let_go()
 
 
 async def _register(mirror: Mirror, settings: BrokerSettings, disk: Disk, path: Path) -> None:

@@ -182,7 +182,7 @@ class RealFile(ReadOnlyFile):
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            raise SyncFailed(f"a file was not synced: {error}") from error
+            raise SyncFailed(f"{_name_of(self._descriptor)} was not synced: {error}") from error
 
 
 @cache
@@ -280,9 +280,17 @@ class RealDisk:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            raise SyncFailed(f"{path.name} was not synced: {error}") from error
+            raise SyncFailed(f"{_name_of(descriptor)} was not synced: {error}") from error
         finally:
             os.close(descriptor)
+
+
+def _name_of(descriptor: int) -> str:
+    """What an open file is called now, for people."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return "a file"
 
 
 class _OpenDirectory:

@@ -102,8 +102,27 @@ def test_a_partition_says_whose_it_is(tmp_path: Path) -> None:
     assert read_topic_id(DISK, tmp_path) is None
     write_topic_id(DISK, tmp_path, TOPIC_ID)
     text = (tmp_path / PARTITION_METADATA).read_text()
-    assert text == "version: 0\ntopic_id: -_AAAQIDBAUGBwgJCgsM_w"
+    assert text == "version: 0\ntopic_id: -_AAAQIDBAUGBwgJCgsM_w\nchecksum: d4a87656"
     assert read_topic_id(DISK, tmp_path) == TOPIC_ID
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_kafka_writes_no_checksum_into_it(end: str, tmp_path: Path) -> None:
+    text = f"version: 0\ntopic_id: -_AAAQIDBAUGBwgJCgsM_w{end}"
+    (tmp_path / PARTITION_METADATA).write_text(text)
+    assert read_topic_id(DISK, tmp_path) == TOPIC_ID
+
+
+def test_no_flipped_bit_makes_another_topics_of_it(tmp_path: Path) -> None:
+    write_topic_id(DISK, tmp_path, TOPIC_ID)
+    path = tmp_path / PARTITION_METADATA
+    written = path.read_bytes()
+    for bit in range(8 * len(written)):
+        data = bytearray(written)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        with pytest.raises(DamagedCheckpoint, match=PARTITION_METADATA):
+            read_topic_id(DISK, tmp_path)
 
 
 @pytest.mark.parametrize(

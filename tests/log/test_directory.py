@@ -290,7 +290,7 @@ def test_checkpoints_are_in_kafkas_format(
     assert disk.read(HIGH_WATERMARKS) == b"0\n2\norders 0 10\norders 1 3\n"
     assert disk.read(START_OFFSETS) == b"0\n1\norders 0 5\n"
     assert disk.read(ROOT / "cleaner-offset-checkpoint") == b"0\n0\n"
-    metadata = b"version: 0\ntopic_id: AQEBAQEBAQEBAQEBAQEBAQ"
+    metadata = b"version: 0\ntopic_id: AQEBAQEBAQEBAQEBAQEBAQ\nchecksum: 36c995c9"
     assert disk.read(ROOT / "orders-0" / "partition.metadata") == metadata
 
 

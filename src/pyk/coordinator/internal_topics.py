@@ -13,6 +13,8 @@ GROUP_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
 
+SEGMENT_BYTES_MIN: Final = 1024**2
+"""What `segment.bytes` of a topic may be at least."""
 _REPLICATION: Final = "offsets.topic.replication.factor"
 _TRANSACTION_REPLICATION: Final = "transaction.state.log.replication.factor"
 _TRANSACTION_MIN_ISR: Final = "transaction.state.log.min.isr"
@@ -51,7 +53,7 @@ def _group_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopic:
         configs={
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "segment.bytes": str(config.offsets_topic_segment_bytes),
+            "segment.bytes": _segment_bytes(config.offsets_topic_segment_bytes),
         },
     )
 
@@ -72,7 +74,7 @@ def _transaction_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopi
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
             "min.insync.replicas": str(min_isr),
-            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "segment.bytes": _segment_bytes(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
         },
     )
@@ -100,9 +102,15 @@ def _share_topic(settings: BrokerSettings, image: ClusterImage) -> NewTopic:
             "compression.type": "producer",
             "min.insync.replicas": str(min_isr),
             "retention.ms": "-1",
-            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "segment.bytes": _segment_bytes(config.share_coordinator_state_topic_segment_bytes),
         },
     )
+
+
+def _segment_bytes(wanted: int) -> str:
+    """The broker's keys take less than a topic's segment.bytes may be. Kafka then refuses to make
+    the topic, and no group or transaction works."""
+    return str(max(wanted, SEGMENT_BYTES_MIN))
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ import msgspec
 
 from pyk.disk import Disk
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
+from pyk.wire.checksum import crc32c
 
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
@@ -35,7 +36,9 @@ INT64_MAX: Final = 2**63 - 1
 _VERSION: Final = 0
 _TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 _NUMBER: Final = r"[0-9]{1,19}"
-_METADATA: Final = r"version: ([0-9]{1,10})\ntopic_id: ([a-zA-Z0-9_-]{22})\n?"
+_METADATA: Final = (
+    r"(version: ([0-9]{1,10})\ntopic_id: ([a-zA-Z0-9_-]{22}))(?:\nchecksum: ([0-9a-f]{8}))?\n?"
+)
 
 
 class DamagedCheckpoint(Exception):
@@ -75,18 +78,24 @@ def read_topic_id(disk: Disk, directory: Path) -> Uuid | None:
         found = re.fullmatch(_METADATA, _text(disk, path))
     except FileNotFoundError:
         return None
-    if found is None or int(found[1]) != _VERSION:
+    if found is None or int(found[2]) != _VERSION:
         raise DamagedCheckpoint(f"{path.name} has another form or version")
-    topic_id = Uuid(base64.urlsafe_b64decode(found[2] + "=="))
+    # Kafka writes none, and does not look for more lines than it knows.
+    if found[4] is not None and found[4] != _checksum(found[1]):
+        raise DamagedCheckpoint(f"{path.name} has a checksum that is not its own")
+    topic_id = Uuid(base64.urlsafe_b64decode(found[3] + "=="))
     # Four bits of the last character say nothing. If they are set, it is not what anyone wrote.
-    if topic_id == ZERO_UUID or _printed(topic_id) != found[2]:
-        raise DamagedCheckpoint(f"{path.name} has a topic id {found[2]!r}")
+    if topic_id == ZERO_UUID or _printed(topic_id) != found[3]:
+        raise DamagedCheckpoint(f"{path.name} has a topic id {found[3]!r}")
     return topic_id
 
 
 def write_topic_id(disk: Disk, directory: Path, topic_id: Uuid) -> None:
+    """With a checksum: the log of an id that nobody knows is not opened, so a flipped bit must not
+    make another id of it."""
     text = f"version: {_VERSION}\ntopic_id: {_printed(topic_id)}"
-    disk.replace(directory / PARTITION_METADATA, text.encode())
+    data = f"{text}\nchecksum: {_checksum(text)}".encode()
+    disk.replace(directory / PARTITION_METADATA, data)
 
 
 def mark_clean_shutdown(
@@ -164,6 +173,10 @@ def _text(disk: Disk, path: Path) -> str:
         return disk.read(path).decode()
     except UnicodeDecodeError:
         raise DamagedCheckpoint(f"{path.name} is not text") from None
+
+
+def _checksum(text: str) -> str:
+    return f"{crc32c(text.encode()):08x}"
 
 
 def _printed(topic_id: Uuid) -> str:

@@ -222,10 +222,9 @@ class DataDirectory:
             return 0
         return sum(self._disk.size(path / name) for name in names if name.endswith(".log"))
 
-    def may_wake(self, partition: TopicPartition) -> bool:
-        """Whether it is dormant, was closed, and nobody is opening it."""
-        others = (self._to_recover, self._opening)
-        return partition in self._dormant and not any(partition in each for each in others)
+    def may_open(self, partition: TopicPartition) -> bool:
+        """Whether it is dormant, and nobody is opening it."""
+        return partition in self._dormant and partition not in self._opening
 
     def begin_opening(self, partition: TopicPartition) -> LogOpening:
         """What it takes to open a dormant log, in any thread. Then `end_opening` is told."""
@@ -421,6 +420,10 @@ class DataDirectory:
         self.retry_sync()
         to_recover = sorted(map(name_of, self.failed.keys() | self._to_recover))
         mark_clean_shutdown(self._disk, self.path, broker_epoch, to_recover)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Another one may have the directory. Nothing is written, nor said to be durable."""
         self._lock = None
 
     def _read_mark(self) -> CleanShutdown | None:
@@ -450,9 +453,13 @@ class DataDirectory:
         elif self._disk.is_link(path):
             self.failed[partition] = CorruptLog(f"{path.name} is a symbolic link")
 
+    def is_dormant_and_closed(self, partition: TopicPartition) -> bool:
+        """Whether it can be opened at once: it was closed, and nobody else is opening it."""
+        return self.may_open(partition) and partition not in self._to_recover
+
     def _wake(self, partition: TopicPartition) -> Log | None:
         """Open a log that was closed. Raise KafkaError if a thread has it, or the disk fails."""
-        if partition in self._opening or partition in self._to_recover:
+        if not self.is_dormant_and_closed(partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name_of(partition)} is not open yet")
         opening = self.begin_opening(partition)
         outcome = opening.attempt()

@@ -132,8 +132,11 @@ class Journal:
         # Its name may be new, and not durable, if the last one was killed.
         disk.sync_directory(directory)
         data = disk.read(path)
-        state, start = (State(), len(data)) if is_new else _read_snapshot(data)
-        records, end = _read_records(data, start)
+        try:
+            state, start = (State(), len(data)) if is_new else _read_snapshot(data)
+            records, end = _read_records(data, start)
+        except DamagedStore as damage:
+            raise DamagedStore(f"{path}: {damage}") from None
         journal = cls(disk, path, lock, appended_bytes_min)
         journal._lines = len(records)
         journal._note_snapshot(start)

@@ -59,7 +59,8 @@ class Mirror:
             try:
                 commit = await self._store.commit(plan.compares, plan.operations)
             except OSError as error:
-                raise storage_error("the metadata", error) from error
+                logger.error("the metadata store refuses a change: %s", error)
+                raise storage_error("the metadata store", error) from error
             await self.reach(commit.revision)
             if commit.succeeded:
                 return plan.outcome

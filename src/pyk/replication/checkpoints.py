@@ -1,4 +1,4 @@
-"""Writing the offset checkpoints of a data directory, in a thread. One write serves all who wait."""
+"""Writing offset checkpoints, in a thread. One write serves all who wait for it."""
 
 from __future__ import annotations
 

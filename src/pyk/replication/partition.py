@@ -8,8 +8,9 @@ show. Everything but waiting is a plain function: nothing happens in between.
 
 from __future__ import annotations
 
+import logging
 from functools import lru_cache
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 from msgspec import Struct
@@ -32,6 +33,8 @@ from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
 from pyk.types import Buffer, TopicPartition, Uuid
 from pyk.wire.batch import ControlType
+
+logger: Final = logging.getLogger(__name__)
 
 ACKS_ALL = -1
 NO_EPOCH = -1
@@ -118,6 +121,8 @@ class Partition:
         self._leader = leader
         self._flusher = flusher
         self._waiters: dict[Wakeable, None] = {}
+        self._told: str | None = None
+        """What was told last of a disk that takes nothing."""
         self._apply(Appended(log.end_offset))
 
     @property
@@ -167,20 +172,31 @@ class Partition:
             )
         log = self.log
         prepared = prepare(records, log.config, now_ms, origin)
-        added = log.append(
-            prepared.data,
-            leader_epoch=self.leader_epoch,
-            now_ms=now_ms,
-            origin=origin,
-            transaction_version=transaction_version,
-            guard=guard,
-        )
+        try:
+            added = log.append(
+                prepared.data,
+                leader_epoch=self.leader_epoch,
+                now_ms=now_ms,
+                origin=origin,
+                transaction_version=transaction_version,
+                guard=guard,
+            )
+        except KafkaError as refusal:
+            self._tell(refusal)
+            raise
+        self._told = None
         if not added.is_repeated:
             self.bytes_in += prepared.header.size
             self.records_in += prepared.header.records_count
             self._apply(Appended(added.last_offset + 1))
             self._flusher.note_append(log)
         return Produced(added, prepared.append_time, log.is_flush_due(now_ms))
+
+    def _tell(self, refusal: KafkaError) -> None:
+        """Write into the log that the disk fails: once, until something is appended again."""
+        if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR and refusal.message != self._told:
+            self._told = refusal.message
+            logger.error("nothing is appended: %s", refusal.message)
 
     def end_transaction(self, marker: Marker, now_ms: int) -> Produced:
         """Append a marker. Raise KafkaError."""

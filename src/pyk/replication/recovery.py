@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import trio
 
-from pyk.log.directory import DataDirectory
 from pyk.log.recovery import Recovery
 from pyk.offload import Elsewhere, interruptibly
-from pyk.types import TopicPartition
+from pyk.replication.topic_logs import TopicLogs
 
 
 async def recover_logs(
-    directory: DataDirectory, threads: int, offload: Elsewhere, recovery: Recovery
+    logs: TopicLogs, threads: int, offload: Elsewhere, recovery: Recovery
 ) -> None:
     """Open the logs that were not closed, and count how far that is. Those that are damaged are in
     `failed`, and those that the disk refuses can be tried again. Raise OSError."""
+    directory = logs.directory
     partitions = directory.to_recover
     sizes = await offload(lambda: [directory.size(partition) for partition in partitions])
     recovery.logs_total = len(partitions)
@@ -24,7 +24,8 @@ async def recover_logs(
 
     async def work() -> None:
         for partition, size in todo:
-            await _recover(directory, partition, offload)
+            opening = directory.begin_opening(partition)
+            logs.end_opening(opening, await interruptibly(offload, opening.attempt))
             recovery.logs += 1
             recovery.bytes += size
 
@@ -35,8 +36,3 @@ async def recover_logs(
     finally:
         # Also if it was interrupted: the next start goes on from there.
         directory.end_recovery()
-
-
-async def _recover(directory: DataDirectory, partition: TopicPartition, offload: Elsewhere) -> None:
-    opening = directory.begin_opening(partition)
-    directory.end_opening(opening, await interruptibly(offload, opening.attempt))

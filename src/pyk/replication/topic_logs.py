@@ -21,7 +21,7 @@ from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.dormant import DormantLog
 from pyk.log.log import Log
-from pyk.log.opening import Creation, LogOpening
+from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.offload import Elsewhere, in_thread
 from pyk.types import TopicPartition, Uuid
@@ -54,6 +54,8 @@ class TopicLogs:
         self._has_deleted = trio.Event()
         self._opened = trio.Event()
         """Set, and made anew, when a thread is done with logs."""
+        self._told: dict[TopicPartition, str] = {}
+        """Why logs could not be opened, as it was told last."""
         self._defaults: TopicConfig | None = None
         """What topics have that nobody has configured: another object when that changes."""
         directory.config_of = self.config_of_log
@@ -72,6 +74,9 @@ class TopicLogs:
         """The log of a topic's partition. Raise KafkaError."""
         directory = self.directory
         if self._is_there(topic, partition):
+            if directory.is_dormant_and_closed(partition):
+                opening = directory.begin_opening(partition)
+                self.end_opening(opening, opening.attempt())
             return directory.log(partition)
         creation = self._begin_creation(topic, partition)
         outcome = creation.attempt()
@@ -79,7 +84,7 @@ class TopicLogs:
             directory.sync_names()
         except OSError as error:
             outcome = error
-        return directory.end_creation(creation, outcome)
+        return self._end_creation(creation, outcome)
 
     async def ensure(self, wanted: Iterable[tuple[Topic, TopicPartition]]) -> None:
         """See that there are these logs, and that they are open, before somebody needs them and
@@ -95,7 +100,7 @@ class TopicLogs:
             with suppress(KafkaError, OSError):
                 if not self._is_there(topic, partition):
                     creations.append(self._begin_creation(topic, partition))
-                elif directory.may_wake(partition):
+                elif directory.may_open(partition):
                     openings.append(directory.begin_opening(partition))
         try:
             async with trio.open_nursery() as nursery:
@@ -105,14 +110,19 @@ class TopicLogs:
         finally:
             self._tell_opened()
 
-    async def open_dormant(self, partition: TopicPartition) -> Log | None:
-        """A log that was closed, opened in a thread. None if it cannot be: `failed` may say why."""
-        if self.directory.may_wake(partition):
+    async def open_dormant(self, partition: TopicPartition) -> None:
+        """Open a log in a thread, and recover it if it was not closed. If it cannot be opened, a
+        line tells why."""
+        if self.directory.may_open(partition):
             try:
                 await self._open([self.directory.begin_opening(partition)])
             finally:
                 self._tell_opened()
-        return self.directory.logs.get(partition)
+
+    async def open_unrecovered(self) -> None:
+        """What the disk has kept from being recovered at the start is tried again."""
+        for partition in self.directory.to_recover:
+            await self.open_dormant(partition)
 
     def peek(self, partitions: Iterable[TopicPartition]) -> list[DormantLog]:
         """What it takes to see whether dormant logs need something."""
@@ -203,12 +213,23 @@ class TopicLogs:
                 directory.reject(partition)
                 self._report_strays()
         except OSError as error:
-            raise storage_error(f"{partition.topic}-{partition.partition}", error) from error
+            raise storage_error(name_of(partition), error) from error
         return partition in directory.failed
 
     def _begin_creation(self, topic: Topic, partition: TopicPartition) -> Creation:
         config = LogConfig.of(self._config_of(topic.name))
         return self.directory.begin_creation(partition, topic.topic_id, config)
+
+    def _end_creation(self, creation: Creation, outcome: Log | OSError) -> Log:
+        if isinstance(outcome, OSError):
+            self._tell(creation.partition, outcome, "made")
+        return self.directory.end_creation(creation, outcome)
+
+    def _tell(self, partition: TopicPartition, failure: Exception, what: str) -> None:
+        """Log what is wrong: once, until it is another thing."""
+        if self._told.get(partition) != str(failure):
+            self._told[partition] = str(failure)
+            logger.error("the log of %s cannot be %s: %s", name_of(partition), what, failure)
 
     async def _open(self, openings: Sequence[LogOpening]) -> None:
         outcomes: Sequence[Log | Exception | None] = [OSError("not opened")] * len(openings)
@@ -216,8 +237,16 @@ class TopicLogs:
             outcomes = await self._offload(lambda: [each.attempt() for each in openings])
         finally:
             for opening, outcome in zip(openings, outcomes, strict=True):
-                self.directory.end_opening(opening, outcome)
+                self.end_opening(opening, outcome)
         self._report_strays()
+
+    def end_opening(self, opening: LogOpening, outcome: Log | Exception | None) -> None:
+        """Enter what came of it, and tell of what is wrong."""
+        self.directory.end_opening(opening, outcome)
+        if isinstance(outcome, Exception) and not isinstance(outcome, UnknownTopic):
+            self._tell(opening.partition, outcome, "opened")
+        else:
+            self._told.pop(opening.partition, None)
 
     async def _create(self, creations: Sequence[Creation]) -> None:
         """All of them, and then one sync of their names."""
@@ -240,8 +269,7 @@ class TopicLogs:
         finally:
             for creation in creations:
                 with suppress(KafkaError):
-                    outcome = failure or outcomes[creation.partition]
-                    self.directory.end_creation(creation, outcome)
+                    self._end_creation(creation, failure or outcomes[creation.partition])
 
     def _tell_opened(self) -> None:
         self._opened.set()

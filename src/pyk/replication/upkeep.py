@@ -89,6 +89,7 @@ class Upkeep:
             start(self._every, "deleted logs", self._checkpoint_seconds, self._remove_deleted)
             start(self._every, "retention", self._retention_seconds, self._retire_all)
             start(self._every, "compaction", self._compaction_seconds, self._compact_all)
+            start(self._every, "recovery", self._checkpoint_seconds, self._logs.open_unrecovered)
             start(self._logs.delete_logs)
 
     async def _every(
