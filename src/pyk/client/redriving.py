@@ -137,7 +137,8 @@ class Redrive:
             self._outcome(letter).add([letter])
 
     def carry_out(self) -> None:
-        """Raise KafkaError if the letters cannot be read. What cannot be sent is in `outcomes`."""
+        """Raise KafkaError if the letters cannot be read. What cannot be sent is in `outcomes`, as
+        is, whatever this ends by, what was acknowledged."""
         batches: dict[tuple[Source, int], _Batch] = {}
         for letter in self._letters(sends=True):
             key = letter.source, letter.dead_partition
@@ -270,12 +271,13 @@ class Redrive:
         if source in self._failed:
             return
         target = TopicPartition(source.topic, first.origin.partition)
-        number, outcome = first.dead_partition, self._outcome(first)
+        number = first.dead_partition
         try:
             sending = self._about(target, letters)
             self._keep(source, number, self._of(first).about(sending))
             self._send(letters, sending)
         except KafkaError as refused:
+            self._give_up_identity()
             if refused.code is ErrorCode.MESSAGE_TOO_LARGE and len(letters) > 1:
                 middle = len(letters) // 2
                 self._deliver(letters[:middle])
@@ -283,8 +285,11 @@ class Redrive:
                 return
             self._fail(source, target.partition, number, refused)
             return
-        outcome.add(letters)
-        self._keep(source, number, self._of(first).sent(self._from(first), sending.end))
+        self._outcome(first).add(letters)
+        try:
+            self._keep(source, number, self._of(first).sent(self._from(first), sending.end))
+        except KafkaError as refused:
+            self._fail(source, target.partition, number, refused)
 
     def _from(self, first: Letter) -> int:
         """Before the letter there is none left, unless only a range is wanted."""
@@ -303,6 +308,12 @@ class Redrive:
             *self._identity,
             self._sequences.get(target, 0),
         )
+
+    def _give_up_identity(self) -> None:
+        """What is noted under its next sequence number may be in the log, or come there yet: no
+        other letters may have that number."""
+        self._identity = None
+        self._sequences.clear()
 
     def _send(self, letters: list[Letter], sending: Sending) -> None:
         """Raise KafkaError."""
