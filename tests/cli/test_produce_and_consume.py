@@ -62,6 +62,27 @@ def test_files_are_read_one_after_the_other(broker: str, tmp_path: Path) -> None
     assert values(broker, "files") == ["1", "2", "3"]
 
 
+def test_the_end_of_a_file_ends_its_last_record(broker: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"key1:a\nkey2:b")
+    (tmp_path / "b").write_bytes(b"key3:c\nkey4:d\n")
+    files = ("-l", str(tmp_path / "a"), "-l", str(tmp_path / "b"))
+    pyk("produce", "ends", "-K", ":", *files, bootstrap=broker)
+    shown = pyk("consume", "ends", "-e", "-f", r"%k %v\n", bootstrap=broker)
+    assert shown.lines == ["key1 a", "key2 b", "key3 c", "key4 d"]
+
+
+def test_a_record_that_the_end_of_a_file_cuts_off_does_not_go_on_in_the_next(
+    broker: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_bytes(b"key1:a\nkey2")
+    (tmp_path / "b").write_bytes(b":b\n")
+    files = ("-l", str(tmp_path / "a"), "-l", str(tmp_path / "b"))
+    done = pyk("produce", "cut-off", "-K", ":", *files, bootstrap=broker)
+    assert done.code == 1
+    assert "record 2 is cut off by the end of the input. What came before it was sent." in done.err
+    assert values(broker, "cut-off") == ["a"]
+
+
 def test_where_records_went_is_printed_if_asked_for(broker: str) -> None:
     pyk("topic", "create", "acked", "-p", "2", bootstrap=broker)
     done = pyk(

@@ -169,6 +169,7 @@ def test_what_has_nowhere_to_go_stays_and_is_told(broker: str, topic: str, dead:
     assert done.code == 1
     told = {(row["group"], row["partition"]): row["status"] for row in json.loads(done.out)}
     assert told == {("bank", 0): "OK", ("shop", 9): "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert done.err == "pyk: 2 letters are not known to be sent: see the errors, and run it again\n"
     assert values(broker, topic) == ["0 other"]
     missing = redrive(broker, "nowhere")
     assert (missing.code, missing.out) == (1, "")

@@ -7,6 +7,7 @@ import select
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,12 +16,14 @@ import click
 from pyk.cli.formats import BadInput, InputParser, Parsed, compile_output, parse_header, unescape
 from pyk.cli.options import complete_topics, with_cluster
 from pyk.client.cluster import Cluster
+from pyk.client.connection import Unreachable
 from pyk.client.producing import Acked, Producer
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.compression import Compression
 from pyk.wire.records import Headers
 
 CHUNK_BYTES: Final = 256 * 1024
+END: Final = b""
 PROGRESS_INTERVAL: Final = 0.5
 ACKS: Final = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
@@ -104,11 +107,21 @@ def produce(
         on_ack=progress.add,
     )
     try:
-        send_all(producer, common, parser, files)
+        with closing(progress):
+            send_all(producer, common, parser, files)
     except BadInput as bad:
         raise click.ClickException(f"{bad}. What came before it was sent.") from bad
-    finally:
-        progress.close()
+    except (KafkaError, Unreachable, OSError, KeyboardInterrupt):
+        say_how_far(producer)
+        raise
+
+
+def say_how_far(producer: Producer) -> None:
+    """So that whoever was interrupted knows where to go on."""
+    count, left = producer.acknowledged, producer.taken - producer.acknowledged
+    said = f"the records up to number {count} are" if count else "no record is"
+    rest = f"; some of the next {left} may be there" if left else ""
+    click.echo(f"pyk: {said} acknowledged{rest}", err=True)
 
 
 class Common(NamedTuple):
@@ -140,10 +153,8 @@ def send_all(
             if chunk is None:
                 producer.flush()
                 continue
-            for parsed in parser.feed(chunk):
+            for parsed in parser.feed(chunk) if chunk else parser.close():
                 common.send(producer, parsed)
-        for parsed in parser.close():
-            common.send(producer, parsed)
     except BadInput:
         producer.flush()
         raise
@@ -159,18 +170,25 @@ def line_template(delimiter: str | None, key_separator: str | None) -> str:
 
 
 def chunks(files: tuple[Path, ...]) -> Iterator[bytes | None]:
-    """The input as it comes, and None where more of it is not there yet."""
+    """The input as it comes, END where it or a file of it ends, and None where more of it is not
+    there yet."""
     if files:
         for path in files:
-            with path.open("rb") as file:
-                while data := file.read(CHUNK_BYTES):
-                    yield data
+            try:
+                with path.open("rb") as file:
+                    while data := file.read(CHUNK_BYTES):
+                        yield data
+            except OSError as failed:
+                # Of a read that fails Python does not say of which file.
+                raise OSError(failed.errno, failed.strerror, str(path)) from failed
+            yield END
         return
     descriptor = sys.stdin.fileno()
     while data := os.read(descriptor, CHUNK_BYTES):
         yield data
         if not select.select([descriptor], [], [], 0)[0]:
             yield None
+    yield END
 
 
 class Progress:

@@ -12,8 +12,10 @@ from pyk.cli.options import complete_topics, with_cluster
 from pyk.cli.output import Field, Format, Row, format_option, show_report
 from pyk.cli.root import REFUSED
 from pyk.client.cluster import Cluster
+from pyk.client.connection import Unreachable
 from pyk.client.offsets import Isolation
 from pyk.client.redriving import Choice, Outcome, Place, Redrive
+from pyk.errors import KafkaError
 
 REDRIVEN = (
     Field("group", "the queue that had given the records up"),
@@ -88,16 +90,25 @@ def redrive(
         is_ranged=offsets.begin != Point("start"),
     )
     running = Redrive(cluster, topic, choice)
-    if execute:
-        running.carry_out()
-    else:
-        running.plan()
-    outcomes = running.outcomes
-    rows = [told(place, outcomes[place], is_done=execute) for place in sorted(outcomes)]
-    show_report(rows, REDRIVEN, format_)
+    try:
+        if execute:
+            running.carry_out()
+        else:
+            running.plan()
+    except (KafkaError, Unreachable, KeyboardInterrupt):
+        if execute:
+            show_outcomes(running, format_, is_done=True)
+            click.echo("pyk: it is not finished; what is sent already is not sent again", err=True)
+        raise
+    show_outcomes(running, format_, is_done=execute)
     comment(topic, running, is_done=execute)
-    if any(outcome.error for outcome in outcomes.values()):
+    if any(outcome.error for outcome in running.outcomes.values()):
         raise click.exceptions.Exit(REFUSED)
+
+
+def show_outcomes(running: Redrive, format_: Format, *, is_done: bool) -> None:
+    outcomes = sorted(running.outcomes.items())
+    show_report([told(*each, is_done=is_done) for each in outcomes], REDRIVEN, format_)
 
 
 def told(place: Place, outcome: Outcome, *, is_done: bool) -> Row:
@@ -123,6 +134,9 @@ def comment(topic: str, running: Redrive, *, is_done: bool) -> None:
     if running.others:
         count = "1 record is" if running.others == 1 else f"{running.others} records are"
         click.echo(f"pyk: {count} no dead letter, and left alone", err=True)
+    if running.left_behind:
+        count = "1 letter is" if running.left_behind == 1 else f"{running.left_behind} letters are"
+        click.echo(f"pyk: {count} not known to be sent: see the errors, and run it again", err=True)
     if not running.outcomes:
         click.echo(f"pyk: there is nothing in {topic} that was not sent back already", err=True)
     elif not is_done:

@@ -64,8 +64,9 @@ class _Batch:
 
 
 class Producer:
-    """What is acknowledged is told to `on_ack`, batch by batch. KafkaError where a broker refuses:
-    what was gathered then is lost, and the producer of no use any more."""
+    """What is acknowledged is told to `on_ack`, batch by batch. KafkaError where a broker refuses,
+    or nobody knows: what had gathered then and was not told may be there or not, and is not sent
+    again."""
 
     def __init__(
         self,
@@ -81,6 +82,10 @@ class Producer:
         self._compression = compression
         self._may_create = may_create
         self._on_ack = on_ack
+        self.taken = 0
+        """How many records were given to it."""
+        self.acknowledged = 0
+        """So many, from the first on, are acknowledged, and maybe some of those after them."""
         self._batches: dict[TopicPartition, _Batch] = {}
         self._sticky: dict[str, int] = {}
         self._identity: Identity | None = None
@@ -114,6 +119,7 @@ class Producer:
         batch.records.append(Record(len(batch.records), timestamp, key, value, headers))
         batch.size += len(key or b"") + len(value or b"") + _RECORD_OVERHEAD_BYTES
         batch.size += sum(len(name) + len(text or b"") + 2 for name, text in headers)
+        self.taken += 1
         if batch.size >= BATCH_BYTES:
             self.flush()
 
@@ -122,8 +128,15 @@ class Producer:
         batches, self._batches = self._batches, {}
         self._sticky.clear()
         if batches:
-            self._identify()
-            self._send({at: batch.records for at, batch in batches.items()})
+            try:
+                self._identify()
+                self._send({at: batch.records for at, batch in batches.items()})
+            except BaseException:
+                # What was not acknowledged may be there, or come there yet, under its number.
+                self._identity = None
+                self._sequences.clear()
+                raise
+        self.acknowledged = self.taken
 
     def _choose(self, topic: Topic, key: bytes | None) -> int:
         if key is not None:
@@ -139,19 +152,34 @@ class Producer:
             self._identity = new_identity(self._cluster)
 
     def _send(self, batches: dict[TopicPartition, list[Record]]) -> None:
+        """Each of them, also if another is refused. Raise KafkaError, for the first that is."""
         encoded = {at: self._encoded(at, records) for at, records in batches.items()}
         results = self._cluster.ask_leaders(encoded, self._ask, _error)
+        refusals = []
         for at, records in batches.items():
-            result = results[at]
-            if not isinstance(result, KafkaError):
-                self._acknowledge(at, records, result)
-            elif result.code is ErrorCode.MESSAGE_TOO_LARGE and len(records) > 1:
-                # The topic's limit is lower than ours: nothing was appended, so the numbers hold.
-                for half in _Batch(records).halves():
-                    again = [_at(record, number) for number, record in enumerate(half)]
-                    self._send({at: again})
-            else:
-                raise KafkaError(result.code, f"{at.topic}-{at.partition}: {result}")
+            try:
+                self._settle(at, records, results[at])
+            except KafkaError as refused:
+                refusals.append(refused)
+        if refusals:
+            raise refusals[0]
+
+    def _settle(
+        self,
+        at: TopicPartition,
+        records: list[Record],
+        result: PartitionProduceResponse | KafkaError,
+    ) -> None:
+        """Raise KafkaError."""
+        if not isinstance(result, KafkaError):
+            self._acknowledge(at, records, result)
+        elif result.code is ErrorCode.MESSAGE_TOO_LARGE and len(records) > 1:
+            # The topic's limit is lower than ours: nothing was appended, so the numbers hold.
+            for half in _Batch(records).halves():
+                again = [_at(record, number) for number, record in enumerate(half)]
+                self._send({at: again})
+        else:
+            raise KafkaError(result.code, f"{at.topic}-{at.partition}: {result}")
 
     def _encoded(self, at: TopicPartition, records: list[Record]) -> bytes:
         producer_id, epoch = self._identity or (-1, -1)

@@ -123,6 +123,9 @@ class Redrive:
         self.outcomes: dict[Place, Outcome] = {}
         self.others = 0
         """Records that are no dead letters."""
+        self.left_behind = 0
+        """Letters that are wanted and not known to be sent, since these or others before them were
+        refused."""
         self._cluster = cluster
         self._topic = topic
         self._choice = choice
@@ -182,8 +185,12 @@ class Redrive:
         if source not in self._progress:
             self._progress[source] = self._kept(source)
             self._settle(source, sends=sends)
-        is_left = source not in self._failed and not self._of(letter).has(record.offset)
-        return letter if is_left else None
+        if self._of(letter).has(record.offset):
+            return None
+        if source in self._failed:
+            self.left_behind += 1
+            return None
+        return letter
 
     def _read(self, partition: TopicPartition, span: Span) -> Reader:
         return Reader(self._cluster, {partition: span}, Isolation.READ_COMMITTED)
@@ -269,6 +276,7 @@ class Redrive:
         """Letters of one source that go to one partition."""
         first, source = letters[0], letters[0].source
         if source in self._failed:
+            self.left_behind += len(letters)
             return
         target = TopicPartition(source.topic, first.origin.partition)
         number = first.dead_partition
@@ -283,6 +291,7 @@ class Redrive:
                 self._deliver(letters[:middle])
                 self._deliver(letters[middle:])
                 return
+            self.left_behind += len(letters)
             self._fail(source, target.partition, number, refused)
             return
         self._outcome(first).add(letters)
