@@ -247,3 +247,16 @@ def test_a_broker_older_than_kafka_3_is_told_of_by_its_versions() -> None:
         pytest.raises(KafkaError, match=r"FIND_COORDINATOR has versions 0-3 at .*, and 4-6 here"),
     ):
         fetch_offsets(cluster, ["g"])
+
+
+def test_offsets_of_which_one_cannot_be_told_are_not_known() -> None:
+    answer = offsets()
+    partitions = answer.groups[0].topics[0].partitions
+    partitions[1] = OffsetFetchResponsePartitions(
+        partition_index=1, committed_offset=-1, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT
+    )
+    script: Script = {ApiKey.FIND_COORDINATOR: (6, [FOUND]), ApiKey.OFFSET_FETCH: (9, [answer])}
+    with broker(script) as cluster:
+        (found,) = fetch_offsets(cluster, ["g"]).values()
+    assert isinstance(found, KafkaError)
+    assert found.code is ErrorCode.UNSTABLE_OFFSET_COMMIT

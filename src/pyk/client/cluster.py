@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Self, TypeVar
 
@@ -113,15 +114,23 @@ class Cluster:
         answer: type[Answer],
         *,
         of: Callable[[], Connection] | None = None,
+        is_repeatable: bool = True,
     ) -> Answer:
         """The answer of any broker, or of the one that `of` finds. A connection that has broken
-        meanwhile is made anew, once."""
+        meanwhile is made anew, once, and the request sent again. One that is not repeatable means
+        another thing if it was carried out already: it is sent only once."""
         find = of or self.any_broker
         connection = find()
+        if not is_repeatable and connection.has_ended:
+            self.forget(connection)
+            connection = find()
         try:
             return connection.ask(request, answer)
-        except Unreachable:
+        except Unreachable as lost:
             self.forget(connection)
+            if not is_repeatable:
+                reason = f"{lost.reason}; what was asked for may have been done"
+                raise Unreachable(lost.address, reason) from lost
         return find().ask(request, answer)
 
     def forget(self, connection: Connection) -> None:
@@ -203,7 +212,9 @@ class Cluster:
             left = {p: left[p] for p in again}
             if left:
                 time.sleep(BACKOFF)
-                self.refresh({partition.topic for partition in left})
+                # If nobody answers now, somebody may before patience is over.
+                with suppress(Unreachable):
+                    self.refresh({partition.topic for partition in left})
         return results
 
     def refresh(self, topics: Iterable[str]) -> None:

@@ -94,6 +94,17 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known by now that nothing will be answered here."""
+        try:
+            self._socket.settimeout(0)
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def offers(self, key: ApiKey) -> bool:
         """Whether the other side has the API at all."""
         return key in self._offered

@@ -48,12 +48,20 @@ def ask_coordinators(
     key_type: KeyType = KeyType.GROUP,
 ) -> dict[str, Result | KafkaError]:
     """What each key's coordinator answers to `ask`, with a key for each of its results. Raise
-    KafkaError if the broker is too old to be asked."""
+    KafkaError if the broker is too old to be asked, Unreachable if nobody answers from the start.
+    """
     results: dict[str, Result | KafkaError] = {}
     left = list(dict.fromkeys(keys))
     deadline = time.monotonic() + cluster.settings.patience
+    has_asked = False
     while left:
-        found, failed = _ask_once(cluster, left, ask, key_type)
+        try:
+            found, failed = _ask_once(cluster, left, ask, key_type)
+        except Unreachable as lost:
+            if not has_asked:
+                raise
+            found, failed = {}, dict.fromkeys(left, _unreachable(lost, key_type))
+        has_asked = True
         failed |= {key: error for key, result in found.items() if (error := error_of(result))}
         is_late = time.monotonic() >= deadline
         left = [key for key, error in failed.items() if error.code in PASSING and not is_late]

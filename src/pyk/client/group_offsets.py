@@ -61,7 +61,7 @@ def fetch_offsets(
         answer = coordinator.ask(request, OffsetFetchResponse, version=version)
         return {each.group_id: each for each in answer.groups}
 
-    results = ask_coordinators(cluster, groups, ask, lambda found: refusal(found.error_code))
+    results = ask_coordinators(cluster, groups, ask, _error_of)
     return {
         group: found if isinstance(found, KafkaError) else _committed(found)
         for group, found in results.items()
@@ -150,8 +150,14 @@ def _committed(found: OffsetFetchResponseGroup) -> dict[TopicPartition, Committe
         )
         for topic in found.topics
         for each in topic.partitions
-        if each.committed_offset >= 0 and not each.error_code
+        if each.committed_offset >= 0
     }
+
+
+def _error_of(found: OffsetFetchResponseGroup) -> KafkaError | None:
+    """Also of one partition: without it, what the group has committed is not known."""
+    codes = (each.error_code for topic in found.topics for each in topic.partitions)
+    return refusal(found.error_code or next(filter(None, codes), 0))
 
 
 def _by_topic(of: Mapping[TopicPartition, Asked]) -> dict[str, list[tuple[int, Asked]]]:

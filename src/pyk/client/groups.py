@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyk.client.cluster import BACKOFF, Cluster
-from pyk.client.connection import Connection
+from pyk.client.connection import Connection, Unreachable
 from pyk.client.coordinators import PASSING, KeyType, ask_coordinators
 from pyk.client.topics import refusal
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
@@ -132,11 +132,21 @@ def describe_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, Group |
 
 def delete_groups(cluster: Cluster, names: Iterable[str]) -> dict[str, KafkaError | None]:
     """What became of each group."""
+    unanswered: set[str] = set()
 
     def ask(coordinator: Connection, asked: list[str]) -> dict[str, KafkaError | None]:
         request = DeleteGroupsRequest(groups_names=asked)
-        answer = coordinator.ask(request, DeleteGroupsResponse)
-        return {each.group_id: refusal(each.error_code) for each in answer.results}
+        try:
+            answer = coordinator.ask(request, DeleteGroupsResponse)
+        except Unreachable:
+            unanswered.update(asked)
+            raise
+        # One of which the first answer was lost has gone, as it should.
+        gone = {(name, int(ErrorCode.GROUP_ID_NOT_FOUND)) for name in unanswered}
+        return {
+            group: None if (group, code) in gone else refusal(code)
+            for group, code in ((each.group_id, each.error_code) for each in answer.results)
+        }
 
     wanted = list(dict.fromkeys(names))
     results = ask_coordinators(cluster, wanted, ask, lambda error: error)

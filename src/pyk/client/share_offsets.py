@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pyk.client.cluster import Cluster
-from pyk.client.connection import Connection
+from pyk.client.connection import Connection, Unreachable
 from pyk.client.coordinators import PASSING, ask_coordinators
 from pyk.client.share_groups import check_offered
 from pyk.client.topics import refusal
-from pyk.errors import KafkaError
+from pyk.errors import ErrorCode, KafkaError
 from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.alter_share_group_offsets import (
@@ -110,12 +110,18 @@ def delete_share_offsets(
 ) -> dict[str, KafkaError | None]:
     """What became of each topic. Raise KafkaError if it is refused for the whole group."""
     wanted = list(dict.fromkeys(topics))
+    is_unanswered = False
 
     def ask(coordinator: Connection, _: list[str]) -> dict[str, DeleteShareGroupOffsetsResponse]:
+        nonlocal is_unanswered
         check_offered(coordinator, ApiKey.DELETE_SHARE_GROUP_OFFSETS)
         named = [DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in wanted]
         request = DeleteShareGroupOffsetsRequest(group_id=group, topics=named)
-        return {group: coordinator.ask(request, DeleteShareGroupOffsetsResponse)}
+        try:
+            return {group: coordinator.ask(request, DeleteShareGroupOffsetsResponse)}
+        except Unreachable:
+            is_unanswered = True
+            raise
 
     def error_of(answer: DeleteShareGroupOffsetsResponse) -> KafkaError | None:
         codes = [each.error_code for each in answer.responses]
@@ -124,8 +130,13 @@ def delete_share_offsets(
     answer = ask_coordinators(cluster, [group], ask, error_of)[group]
     if isinstance(answer, KafkaError):
         raise answer
+    # What the queue has nothing of, if the first answer was lost, has gone as it should.
+    gone = {int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)} if is_unanswered else set[int]()
     found = {
-        each.topic_name: refusal(each.error_code, each.error_message) for each in answer.responses
+        each.topic_name: None
+        if each.error_code in gone
+        else refusal(each.error_code, each.error_message)
+        for each in answer.responses
     }
     return {name: found[name] for name in wanted}
 

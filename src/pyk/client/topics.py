@@ -66,7 +66,9 @@ def create_topics(
     request = CreateTopicsRequest(
         topics=topics, timeout_ms=_timeout_ms(cluster), validate_only=validate_only
     )
-    answer = cluster.ask(request, CreateTopicsResponse, of=cluster.controller)
+    answer = cluster.ask(
+        request, CreateTopicsResponse, of=cluster.controller, is_repeatable=validate_only
+    )
     found = {each.name: refusal(each.error_code, each.error_message) for each in answer.topics}
     results = {name: found[name] for name in wanted}
     if not validate_only:
@@ -83,7 +85,7 @@ def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, KafkaErro
         topic_names=wanted if by_name else [],
         timeout_ms=_timeout_ms(cluster),
     )
-    answer = cluster.ask(request, DeleteTopicsResponse, of=cluster.controller)
+    answer = cluster.ask(request, DeleteTopicsResponse, of=cluster.controller, is_repeatable=False)
     found = {
         each.name or "": refusal(each.error_code, each.error_message) for each in answer.responses
     }
@@ -98,7 +100,9 @@ def create_partitions(cluster: Cluster, topic: str, count: int) -> None:
     request = CreatePartitionsRequest(
         topics=[wanted], timeout_ms=_timeout_ms(cluster), validate_only=False
     )
-    answer = cluster.ask(request, CreatePartitionsResponse, of=cluster.controller)
+    answer = cluster.ask(
+        request, CreatePartitionsResponse, of=cluster.controller, is_repeatable=False
+    )
     (result,) = answer.results
     if error := refusal(result.error_code, result.error_message):
         raise error
