@@ -13,6 +13,9 @@ HOUR = 3_600_000
 DAY = 24 * HOUR
 START, END = Point("start"), Point("end")
 NEW_YEAR = 1_767_225_600_000
+AT_NOON = "2026-01-01T12:00:00Z"
+NOON = Point("time", NEW_YEAR + 12 * HOUR)
+ONE = Point("time", NEW_YEAR + 13 * HOUR)
 
 
 @pytest.mark.parametrize(
@@ -44,13 +47,68 @@ NEW_YEAR = 1_767_225_600_000
         ("@-1h30m", Point("time", NOW_MS - HOUR * 3 // 2), None),
         ("@-1m:end", Point("time", NOW_MS - 60_000), END),
         ("@:-1h", START, Point("time", NOW_MS - HOUR)),
+        ("@2026-01-01T12", NOON, None),
+        ("@2026-01-01T12:00", NOON, None),
+        ("@2026-01-01 12:00", NOON, None),
+        ("@2026-01-01T12:00Z", NOON, None),
+        ("@2026-01-01T12:00:00", NOON, None),
+        ("@2026-01-01T12:00:00.000", NOON, None),
+        ("@2026-01-01T12:00:00.000001Z", NOON, None),
+        ("@2026-01-01T14:00+02:00", NOON, None),
+        ("@2026-01-01T14:00:00+02:00", NOON, None),
+        ("@2026-01-01T14:00:00.000+0200", NOON, None),
+        ("@2026-01-01T08:30:00-03:30", NOON, None),
+        ("@2026-01-01T12:00:", NOON, None),
+        ("@2026-01-01T12:", NOON, None),
+        ("@:2026-01-01T12:00", START, NOON),
+        ("@:2026-01-01T14:00:00+02:00", START, NOON),
+        ("@2026-01-01T12:00:end", NOON, END),
+        ("@2026-01-01T12:00:1h", NOON, ONE),
+        ("@2026-01-01T12:1h", NOON, ONE),
+        ("@2026-01-01T14:00:00+02:00:1h", NOON, ONE),
+        ("@2026-01-01T14+02:1h", NOON, ONE),
+        ("@2026-01-01T12:00:2026-01-01T13:00", NOON, ONE),
+        ("@2026-01-01T14:00+02:00:2026-01-01T14:00+01:00", NOON, ONE),
+        ("@2026-01-01T12:00:00.000Z:2026-01-01T13:00:00.000Z", NOON, ONE),
+        (f"@{AT_NOON}:{ONE.amount}", NOON, ONE),
+        (f"@{NOON.amount}:{ONE.amount // 1000}", NOON, ONE),
+        (f"@{NOON.amount}:1h", NOON, ONE),
+        (f"@-10s:{AT_NOON}", Point("time", NOW_MS - 10_000), NOON),
+        ("@-2h:-90m", Point("time", NOW_MS - 2 * HOUR), Point("time", NOW_MS - HOUR * 3 // 2)),
+        ("@-2h:30m", Point("time", NOW_MS - 2 * HOUR), Point("time", NOW_MS - HOUR * 3 // 2)),
+        ("@1969-12-31T23:59:59.999Z", Point("time", -1), None),
+        ("10:10", Point("offset", 10), Point("offset", 10)),
     ],
 )
 def test_the_notation_is_read(text: str, begin: Point, stop: Point | None) -> None:
     assert parse_offsets(text, NOW) == Offsets(begin, stop)
 
 
-@pytest.mark.parametrize("text", ["", "middle", "1:2:3", "4.5", "@", "@:", "@noon", "@1h", "--3"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "20:10",
+        "+2:+1",
+        "-3:-5",
+        "@-1h:-2h",
+        f"@{AT_NOON}:2026-01-01",
+        f"@{AT_NOON}:30",
+        f"@{AT_NOON}:1700000000",
+    ],
+)
+def test_a_range_that_ends_before_it_starts_is_wrong_usage(text: str) -> None:
+    with pytest.raises(click.UsageError, match="ends before it starts"):
+        parse_offsets(text, NOW)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "middle", "1:2:3", "4.5", "@", "@:", "@::", "@noon", "@1h", "--3", "@-5", "@:1h",
+        "@2026-01-01T25:00", "@2026-01-01T12:00+99:00", "@2026-01-01T12:00:-", "@-1h:noon",
+        "@2026-01-01T12:00:2026-01-01T13:00:2026-01-01T14:00", "9223372036854775808",
+    ],
+)  # fmt: skip
 def test_what_it_does_not_have_is_wrong_usage(text: str) -> None:
     with pytest.raises(click.UsageError):
         parse_offsets(text, NOW)

@@ -68,6 +68,11 @@ def test_a_topic_is_altered(broker: str) -> None:
     fewer = pyk("topic", "alter", "altered", "-p", "2", bootstrap=broker)
     assert fewer.code == 1
     assert "INVALID_PARTITIONS" in fewer.out
+    both = pyk("topic", "alter", "altered", "-p", "2", "-c", "segment.ms=8", bootstrap=broker)
+    assert both.code == 1
+    assert "INVALID_PARTITIONS  its settings are altered, and then: " in both.out
+    got = pyk("config", "get", "topic/altered", "segment.ms", bootstrap=broker)
+    assert got.lines[1].split()[1] == "8"
     assert pyk("topic", "alter", "altered", bootstrap=broker).code == 2
 
 
@@ -81,6 +86,34 @@ def test_a_topic_is_trimmed(broker: str) -> None:
     beyond = pyk("topic", "trim", "trimmed", "-o", "99", bootstrap=broker)
     assert beyond.code == 1
     assert "OFFSET_OUT_OF_RANGE" in beyond.out
+
+
+@pytest.mark.parametrize(
+    ("offset", "start"),
+    [
+        ("@2025-11-17T11:50", 3),
+        ("@2025-11-17T13:50:00+02:00", 3),
+        ("@2025-11-17T12:00:00Z", 3),
+        ("@1969-12-31T23:59:59.999Z", 0),
+    ],
+)
+def test_a_topic_is_trimmed_by_time(broker: str, offset: str, start: int) -> None:
+    name = f"by-time-{abs(hash(offset))}"
+    pyk("topic", "create", name, "-c", "retention.ms=-1", bootstrap=broker)
+    # 09:30, 11:00, 11:40, 12:00 and 12:30 of that day.
+    times = (1763371800, 1763377200, 1763379600, 1763380800, 1763382600)
+    lines = "".join(f"{seconds}000 x\n" for seconds in times)
+    pyk("produce", name, "-f", r"%T %v\n", bootstrap=broker, stdin=lines.encode())
+    done = pyk("topic", "trim", name, "-o", offset, "--format", "json", bootstrap=broker)
+    assert [row["log_start"] for row in json.loads(done.out)] == [start]
+    read = pyk("consume", name, "-e", "-o", offset, "-f", r"%o\n", bootstrap=broker)
+    assert read.lines == [str(number) for number in range(start, 5)]
+
+
+@pytest.mark.parametrize("offset", ["1:2", "2:", ":2", "@-1h:end", "@2025-11-17T11:50:1h", "@-1h:"])
+def test_a_range_is_not_where_to_trim(offset: str) -> None:
+    done = pyk("topic", "trim", "t", "-o", offset, bootstrap="localhost:1")
+    assert (done.code, done.out) == (2, "")
 
 
 def test_deleting_by_pattern_needs_a_yes(broker: str) -> None:

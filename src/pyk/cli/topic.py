@@ -189,14 +189,18 @@ def alter(
     changes = [Change(key, Operation.SET, text) for key, text in parse_pairs(configs).items()]
     changes += [Change(key, Operation.UNSET) for key in unset]
     result: KafkaError | None = None
+    is_half_done = False
     try:
         cluster.topic(name)
         if changes:
             alter_configs(cluster, Resource(ResourceType.TOPIC, name), changes)
+            is_half_done = True
         if partitions:
             create_partitions(cluster, name, partitions)
     except KafkaError as refused:
         result = refused
+        if is_half_done:
+            result = KafkaError(refused.code, f"its settings are altered, and then: {refused}")
     report({name: result}, format_)
 
 
@@ -242,16 +246,17 @@ def trim(
     """Delete the records of a topic that are before an offset."""
     import time
 
-    from pyk.cli.offsets import parse_offsets
+    from pyk.cli.offsets import Offsets, parse_point
     from pyk.client.topics import delete_records
 
-    spans = parse_offsets(offset, time.time())
+    point = parse_point(offset, time.time(), "one place: end, 47, +2, -3, @2026-11-17 or @-1h")
     partitions = cluster.topic(name).all_partitions
     partitions = [p for p in partitions if not numbers or p.partition in numbers]
     partitions += [
         TopicPartition(name, n) for n in numbers if n not in cluster.topic(name).partitions
     ]
-    before = {p: span.start for p, span in spans.resolve(cluster, partitions).items()}
+    spans = Offsets(point, None).resolve(cluster, partitions)
+    before = {p: span.start for p, span in spans.items()}
     confirm(f"Delete the records of {name} before {offset}?", yes=yes, is_needed=False)
     results = delete_records(cluster, before)
     rows: list[Row] = [
