@@ -314,6 +314,30 @@ def test_groups_are_deleted_with_a_yes(topics: str) -> None:
     assert pyk("group", "delete", bootstrap=topics).code == 2
 
 
+def test_a_pattern_deletes_neither_queues_nor_how_far_a_redrive_is(topics: str) -> None:
+    made(topics, "kinds-plain", "--to", "0", "-t", "one")
+    made(topics, "pyk.redrive/kinds/one", "--to", "0", "-t", "one")
+    queued = pyk(
+        "queue", "reset", "kinds-q", "--to", "0", "-t", "one", "--execute", bootstrap=topics
+    )
+    assert queued.code == 0, queued.err
+    done = pyk("group", "delete", "-r", ".*kinds.*", "--yes", bootstrap=topics)
+    assert (done.code, done.lines) == (0, ["GROUP        STATUS", "kinds-plain  OK"])
+    assert done.err.splitlines() == [
+        "pyk: kinds-q matches, and is left alone: it is a share group",
+        "pyk: pyk.redrive/kinds/one matches, and is left alone: it is how far a redrive is",
+    ]
+    named = pyk("group", "delete", "kinds-q", "pyk.redrive/kinds/one", bootstrap=topics)
+    assert named.code == 1
+    assert [line.split()[:2] for line in named.lines[1:]] == [
+        ["pyk.redrive/kinds/one", "OK"],
+        ["kinds-q", "GROUP_ID_NOT_FOUND"],
+    ]
+    assert "pyk queue delete is for those" in named.out
+    listed = pyk("group", "list", "-r", ".*kinds.*", bootstrap=topics).lines[1:]
+    assert [line.split()[0] for line in listed] == ["kinds-q"]
+
+
 def test_offsets_are_forgotten_by_topic_and_partition(topics: str) -> None:
     made(topics, "forgetful", "--to", "0", "-t", "one,two")
     done = pyk("group", "delete-offsets", "forgetful", "-t", "two:1", bootstrap=topics)

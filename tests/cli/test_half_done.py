@@ -152,6 +152,38 @@ def test_redrive_tells_what_was_sent_when_nobody_answers_any_more(
     assert Counter(texts(broker, topic)) == Counter(["0", "1", "2", "3"])
 
 
+def test_topics_are_told_one_by_one(broker: ThreadBroker, topic: str) -> None:
+    more = f"{topic}-more"
+    made, code = rows(broker, "topic", "create", topic, more, "a b")
+    assert (statuses(made), code) == (["TOPIC_ALREADY_EXISTS", "OK", "INVALID_TOPIC_EXCEPTION"], 1)
+    gone, code = rows(broker, "topic", "delete", "nobody", more, topic, "--yes")
+    assert (statuses(gone), code) == (["UNKNOWN_TOPIC_OR_PARTITION", "OK", "OK"], 1)
+
+
+def test_partitions_are_trimmed_one_by_one(broker: ThreadBroker, topic: str) -> None:
+    for number in (0, 1):
+        broker.produce(topic, b"a", b"b", partition=number)
+    with broker.faults.on("DeleteRecords", topic=topic, partition=0).refuse(REFUSED):
+        told, code = rows(broker, "topic", "trim", topic, "-o", "1")
+    assert [(row["log_start"], row["status"]) for row in told] == [(None, REFUSED), (1, "OK")]
+    assert code == 1
+    again, code = rows(broker, "topic", "trim", topic, "-o", "1")
+    assert ([row["log_start"] for row in again], code) == ([1, 1], 0)
+
+
+def test_nothing_of_several_settings_is_set_if_one_is_refused(
+    broker: ThreadBroker, topic: str
+) -> None:
+    changes = ("retention.ms=5", "segment.ms=no number")
+    done = run(broker, "config", "set", f"topic/{topic}", *changes)
+    assert (done.code, done.out) == (1, "")
+    assert run(broker, "config", "get", f"topic/{topic}").lines[1:] == []
+
+
+def statuses(told: list[dict[str, Any]]) -> list[str]:
+    return [row["status"] for row in told]
+
+
 def bury(broker: ThreadBroker, topic: str, *partitions: int) -> str:
     """Dead letters of these partitions, which have numbers. Their topic."""
     letters = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TextIO
 
 import click
@@ -52,6 +53,8 @@ from pyk.cli.seeking import (
 from pyk.client.cluster import Cluster
 from pyk.client.group_offsets import commit_offsets, delete_offsets
 from pyk.client.groups import Group, delete_groups, describe_groups, list_groups
+from pyk.client.redrive_progress import GROUP_PREFIX
+from pyk.client.share_groups import SHARE
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import TopicPartition
 
@@ -274,8 +277,8 @@ def seek(
     if execute:
         results = commit_offsets(cluster, name, {p: move.after for p, move in moves.items()})
     if export:
-        for (topic, partition), move in moves.items():
-            click.echo(f"{topic},{partition},{move.after}")
+        # At once: half of a plan would look like one.
+        click.echo("\n".join(f"{at.topic},{at.partition},{to.after}" for at, to in moves.items()))
     else:
         rows = [
             moved(each, move, results.get(each), WHAT_TO_DO, is_done=execute)
@@ -295,14 +298,31 @@ def seek(
 def delete(
     cluster: Cluster, names: tuple[str, ...], regex: str | None, yes: bool, format_: Format
 ) -> None:
-    """Delete groups that have no members, and their offsets."""
-    wanted = chosen_to_delete(
-        names, regex, lambda: [each.group_id for each in list_groups(cluster)]
-    )
-    if not wanted:
+    """Delete groups that have no members, and their offsets.
+
+    An expression is about consumer groups and classic ones. Queues have a command of their own, and
+    what keeps how far a redrive is has to be named.
+    """
+    known = cache(lambda: {each.group_id: each.type for each in list_groups(cluster)})
+    wanted, types = chosen_to_delete(names, regex, known), known()
+    queues = {name for name in names if types.get(name) == SHARE}
+    left_alone = [each for each in wanted if each not in names and not is_plain(each, types[each])]
+    for name in left_alone:
+        what = "how far a redrive is" if name.startswith(GROUP_PREFIX) else f"a {types[name]} group"
+        click.echo(f"pyk: {name} matches, and is left alone: it is {what}", err=True)
+    doomed = [each for each in wanted if each not in queues and each not in left_alone]
+    if not doomed and not queues:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"no group matches {regex}")
-    confirm(f"Delete {', '.join(wanted)}?", yes=yes, is_needed=regex is not None)
-    report_deleted(delete_groups(cluster, wanted), WHAT_TO_DO, format_)
+    if doomed:
+        confirm(f"Delete {', '.join(doomed)}?", yes=yes, is_needed=regex is not None)
+    results = delete_groups(cluster, doomed)
+    said = "it is a queue: pyk queue delete is for those"
+    results |= {name: KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, said) for name in sorted(queues)}
+    report_deleted(results, WHAT_TO_DO, format_)
+
+
+def is_plain(name: str, type_: str | None) -> bool:
+    return type_ in DESCRIBED_TYPES and not name.startswith(GROUP_PREFIX)
 
 
 @group.command("delete-offsets")

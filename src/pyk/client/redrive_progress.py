@@ -16,6 +16,8 @@ from typing import Final, NamedTuple
 
 from pyk.errors import ErrorCode, KafkaError
 
+GROUP_PREFIX: Final = "pyk.redrive/"
+"""With it the names of the consumer groups begin that keep it."""
 METADATA_BYTES_MAX: Final = 4000
 """A little less than what brokers let be kept with an offset."""
 

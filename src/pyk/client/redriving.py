@@ -20,7 +20,7 @@ from pyk.client.group_offsets import FOR_EVER_MS, commit_offsets, fetch_offsets
 from pyk.client.offsets import EARLIEST, LATEST, Isolation, find_offsets
 from pyk.client.producing import Identity, new_identity, send_batch
 from pyk.client.reading import Reader, Span
-from pyk.client.redrive_progress import Progress, Sending, parse_progress
+from pyk.client.redrive_progress import GROUP_PREFIX, Progress, Sending, parse_progress
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import TopicPartition
 from pyk.wire.dead_letters import Origin, read_origin, without_context
@@ -48,7 +48,7 @@ class Source(NamedTuple):
     @property
     def kept_by(self) -> str:
         """The consumer group whose offsets say how far they are sent."""
-        return f"pyk.redrive/{self.group_id}/{self.topic}"
+        return f"{GROUP_PREFIX}{self.group_id}/{self.topic}"
 
 
 class Letter(NamedTuple):
