@@ -6,7 +6,6 @@ import argparse
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -71,7 +70,7 @@ def add_session_options(made: argparse.ArgumentParser) -> None:
 
 def add_streaming_options(made: argparse.ArgumentParser) -> None:
     made.add_argument(
-        "--checkpoints", help="Where a job goes on from after its end. [a new directory]"
+        "--checkpoints", required=True, help="Where a job goes on from after its end."
     )
     made.add_argument("--watermark", default=WATERMARK, help="[%(default)s]")
     made.add_argument(
@@ -85,7 +84,7 @@ def add_streaming_options(made: argparse.ArgumentParser) -> None:
 def streaming(arguments: argparse.Namespace) -> Streaming:
     return Streaming(
         bootstrap_servers=arguments.bootstrap_servers,
-        checkpoints=arguments.checkpoints or tempfile.mkdtemp(prefix="pyk-checkpoints-"),
+        checkpoints=arguments.checkpoints,
         watermark=arguments.watermark,
         per_batch=arguments.per_batch,
         every=arguments.every,

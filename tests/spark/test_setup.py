@@ -65,7 +65,9 @@ def test_to_import_it_takes_no_spark_and_imports_none_of_the_broker() -> None:
         "print(sorted(pyk.spark.__all__))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['SparkMissing', 'kafka_options', 'register', 'session']"
+    assert (
+        done.stdout.strip() == "['SparkMissing', 'kafka_options', 'named', 'register', 'session']"
+    )
 
 
 def test_without_pyspark_a_session_says_what_to_install() -> None:

@@ -34,10 +34,16 @@ def test_a_streaming_job_is_as_it_was_told() -> None:
     )
 
 
-def test_a_job_that_is_told_nothing_ends_and_has_a_checkpoint_of_its_own() -> None:
-    first, second = streaming(parsed()), streaming(parsed())
-    assert first.every is None
-    assert first.checkpoints != second.checkpoints
+def test_a_job_that_is_told_nothing_else_ends() -> None:
+    assert streaming(parsed("--checkpoints", "/there")).every is None
+
+
+def test_a_job_does_not_begin_anew_because_nobody_said_where_it_was(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed()
+    assert "--checkpoints" in capsys.readouterr().err
 
 
 def test_one_machine_is_not_treated_as_a_cluster() -> None:

@@ -18,14 +18,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyk.spark.sessions import kafka_options, register, session
+    from pyk.spark.sessions import kafka_options, named, register, session
     from pyk.spark.setup import SparkMissing
 
-__all__ = ["SparkMissing", "kafka_options", "register", "session"]
+__all__ = ["SparkMissing", "kafka_options", "named", "register", "session"]
 
 _HOMES = {
     "SparkMissing": "pyk.spark.setup",
     "kafka_options": "pyk.spark.sessions",
+    "named": "pyk.spark.sessions",
     "register": "pyk.spark.sessions",
     "session": "pyk.spark.sessions",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,10 +17,14 @@ from pyk.spark.setup import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
 
 
 JARS_VARIABLE: Final = "PYK_SPARK_JARS"
+CHECKPOINTS: Final = "spark.pyk.checkpoints"
+"""Not Spark's own setting, which also has queries without a name: under an id that no other run
+finds, so that it begins anew, and leaves out or writes again what was read."""
 
 
 def session(
@@ -36,10 +39,10 @@ def session(
     """The session of this process, made if there is none.
 
     A master that is not given is the one that spark-submit says, or all cores of this machine.
-    Queries without a checkpoint of their own keep it under `checkpoints`, or in a temporary
-    directory. `packages` are brought from Maven beside the Kafka connector; `jars` are files to
-    take in its place, as are those that PYK_SPARK_JARS names, with commas. `config` is over
-    everything else. It knows `format("pyk")` if Spark is new enough (`register`). Raise
+    Under `checkpoints` are those of queries that have a name by `named`; one without any checkpoint
+    is refused by Spark. `packages` are brought from Maven beside the Kafka connector; `jars` are
+    files to take in its place, as are those that PYK_SPARK_JARS names, with commas. `config` is
+    over everything else. It knows `format("pyk")` if Spark is new enough (`register`). Raise
     SparkMissing.
     """
     spark = installed_spark()
@@ -53,7 +56,7 @@ def session(
             _stay_here()
     settings = {
         **_loaded(spark, packages, jars or jars_of_the_environment()),
-        **_kept(checkpoints),
+        **({} if checkpoints is None else {CHECKPOINTS: str(checkpoints)}),
         **config,
     }
     for key, value in settings.items():
@@ -62,6 +65,19 @@ def session(
     if spark.has_python_sources:
         register(made)
     return made
+
+
+def named(stream: DataFrame, name: str) -> DataStreamWriter:
+    """What writes a stream as a query that has a name, and its checkpoint by that name under those
+    of the session: the next run goes on where this one ends. Raise ValueError if the session has no
+    `checkpoints`."""
+    if not name or "/" in name:
+        raise ValueError(f"{name!r} is no name of a query that a directory could have")
+    directory = stream.sparkSession.conf.get(CHECKPOINTS, None)
+    if not directory:
+        raise ValueError("the session has no checkpoints: session(checkpoints=...)")
+    checkpoint = f"{directory.rstrip('/')}/{name}"
+    return stream.writeStream.queryName(name).option("checkpointLocation", checkpoint)
 
 
 def register(spark: SparkSession) -> None:
@@ -110,8 +126,3 @@ def _loaded(
     if jars:
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     return settings
-
-
-def _kept(checkpoints: Path | str | None) -> dict[str, str]:
-    directory = checkpoints or tempfile.mkdtemp(prefix="pyk-checkpoints-")
-    return {"spark.sql.streaming.checkpointLocation": str(directory)}
