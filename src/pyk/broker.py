@@ -35,6 +35,7 @@ from pyk.metadata.controller import initialise, new_uuid, register_broker, unreg
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.identity import Identity, check_identity, read_identity, write_identity
 from pyk.metadata.image import ClusterImage
+from pyk.metadata.journal import DIRECTORY_NAME
 from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PROTOCOLS: Final = "listener.security.protocol.map"
-METADATA: Final = "metadata"
-"""The directory of the embedded store, beside the logs."""
 GRACE: Final = 5.0
 """Seconds that a request may go on for when the broker is to stop."""
 FEATURES: Final = {name: levels.highest for name, levels in SUPPORTED_FEATURES.items()}
@@ -110,7 +109,7 @@ async def open_broker(
     disk, path = world.disk, data_directory_of(settings)
     async with (
         _open_directory(disk, path, world.offload) as directory,
-        open_embedded(disk, path / METADATA, world.offload) as store,
+        open_embedded(disk, path / DIRECTORY_NAME, world.offload) as store,
         open_mirror(store) as mirror,
         trio.open_nursery() as nursery,
     ):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pyk.log.config import CleanupPolicy, LogConfig
-from pyk.spark.plan import DataLost, plan
+from pyk.spark.logs import DataLost
+from pyk.spark.plan import plan
 from pyk.wire.batch import iterate_batches
 from pyk.wire.records import read_records
 from tests.spark.stored import (
@@ -92,6 +93,26 @@ def test_compaction_between_planning_and_reading_loses_and_repeats_nothing(
     found = [record for split in planned for record in read_one(split, wanted)]
     assert found == writer.records()
     assert read(wanted) == writer.records(), "and when it is planned again"
+
+
+@pytest.mark.parametrize("damage", ["fail", "skip"])
+def test_a_file_that_has_the_number_of_one_that_is_gone_is_not_read_by_position(
+    writer: Writer, damage: str
+) -> None:
+    """As after two compactions: other batches in another file, with the inode of the first."""
+    wanted = options(writer.root, minPartitions="40", damage=damage)
+    splits = plan(wanted)
+    path = segments(writer)[1]
+    data = path.read_bytes()
+    (_, first), *kept = iterate_batches(data, torn_tail_allowed=False)
+    inode = path.stat().st_ino
+    path.write_bytes(b"".join(data[at : at + header.size] for at, header in kept))
+    assert path.stat().st_ino == inode
+    reports: list[str] = []
+    found = [row for split in splits for row in read_one(split, wanted, reports=reports)]
+    gone = range(first.base_offset, first.next_offset)
+    assert offsets(found) == [number for number in range(300) if number not in gone]
+    assert reports == []
 
 
 def test_a_swap_that_is_under_way_counts(tmp_path: Path) -> None:

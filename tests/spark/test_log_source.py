@@ -12,8 +12,9 @@ from pyk.disk import RealDisk
 from pyk.log.checkpoints import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from pyk.log.config import LogConfig
 from pyk.spark.bounds import Bounds, Interval
+from pyk.spark.logs import DataLost
 from pyk.spark.options import InvalidOption, ReadOptions
-from pyk.spark.plan import DataLost, plan
+from pyk.spark.plan import plan
 from pyk.types import TopicPartition
 from pyk.wire.batch import TimestampType
 from pyk.wire.compression import Compression

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Final
 
 from pyk.declared import NamedTuple
+from pyk.disk import RealDisk
+from pyk.log.checkpoints import DamagedCheckpoint, read_topic_id
 from pyk.log.files import Damage, read_snapshot, read_transaction_index
 from pyk.log.producers import Producers
 from pyk.log.segment import file_name
-from pyk.log.stored_segment import StoredSegment
+from pyk.log.stored_segment import FileId, StoredSegment
 from pyk.log.transactions import AbortedTransaction
-from pyk.types import TopicPartition
+from pyk.types import TopicPartition, Uuid
 
 LOG: Final = ".log"
 SWAPPED: Final = ".log.swap"
@@ -51,12 +53,19 @@ NOTHING_KNOWN: Final = Known()
 
 class StoredLog:
     def __init__(
-        self, directory: Path, partition: TopicPartition, known: Known = NOTHING_KNOWN
+        self,
+        directory: Path,
+        partition: TopicPartition,
+        known: Known = NOTHING_KNOWN,
+        *,
+        may_be_absent: bool = False,
     ) -> None:
-        """Raise FileNotFoundError, SegmentGone."""
+        """One that may be absent is empty where there is no directory: nobody has used it yet.
+        Raise FileNotFoundError, SegmentGone."""
         self.directory = directory
         self.partition = partition
         self.known = known
+        self._may_be_absent = may_be_absent
         self.bases: Sequence[int] = ()
         """Where the segments begin, in order."""
         self._names: dict[int, str] = {}
@@ -67,7 +76,12 @@ class StoredLog:
         """See which segments there are now. Raise FileNotFoundError if there is no log, and
         SegmentGone."""
         for _ in range(_ATTEMPTS):
-            names = _listed(self.directory)
+            try:
+                names = _listed(self.directory)
+            except FileNotFoundError:
+                if not self._may_be_absent:
+                    raise
+                names = set()
             try:
                 self._take(names)
             except FileNotFoundError:
@@ -85,6 +99,13 @@ class StoredLog:
                 del self._names[replaced]
         self.bases = sorted(self._names)
 
+    def topic_id(self) -> Uuid | None:
+        """Whose partition it is now, if the directory says so. Raise LogDamaged."""
+        try:
+            return read_topic_id(RealDisk(), self.directory)
+        except DamagedCheckpoint as wrong:
+            raise LogDamaged(f"{self.directory}: {wrong}") from None
+
     def end_of(self, base: int) -> int | None:
         """Where the next segment begins; None for the last one."""
         following = bisect_right(self.bases, base)
@@ -95,10 +116,10 @@ class StoredLog:
         found = bisect_right(self.bases, offset)
         return self.bases[found - 1] if found else None
 
-    def size_of(self, base: int) -> tuple[int, int]:
-        """The bytes of a segment, and the inode that has them. Raise FileNotFoundError."""
+    def size_of(self, base: int) -> tuple[int, FileId]:
+        """The bytes of a segment, and the file that has them. Raise FileNotFoundError."""
         found = self._path(base).stat()
-        return found.st_size, found.st_ino
+        return found.st_size, FileId.of(found)
 
     def open(self, base: int) -> StoredSegment:
         """Raise FileNotFoundError, if it went since the last look."""

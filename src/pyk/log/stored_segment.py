@@ -93,6 +93,18 @@ class Tail(NamedTuple):
     """What keeps from going further. A torn end does not: nobody was told that it is there."""
 
 
+class FileId(NamedTuple):
+    """What tells a file from one that takes its name, and maybe its inode when it is gone. What is
+    written to or renamed is another one, too."""
+
+    inode: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileId:
+        return cls(found.st_ino, found.st_ctime_ns)
+
+
 class StoredSegment:
     def __init__(self, path: Path, base_offset: int, *, may_be_torn: bool = True) -> None:
         """Only the last of a log may be torn: to the others nobody writes. Raise
@@ -108,9 +120,8 @@ class StoredSegment:
         return self._file.read(position, size)
 
     @property
-    def inode(self) -> int:
-        """What tells the file from one that takes its name."""
-        return os.fstat(self._file.fileno()).st_ino
+    def file_id(self) -> FileId:
+        return FileId.of(os.fstat(self._file.fileno()))
 
     def batches(self, position: int = 0) -> Iterator[Placed]:
         """The batches from a position on, which must be the start of one. Their records are not

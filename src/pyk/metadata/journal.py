@@ -26,6 +26,8 @@ from pyk.wire.checksum import crc32c
 
 T = TypeVar("T")
 
+DIRECTORY_NAME: Final = "metadata"
+"""In the data directory of a broker."""
 FILE_NAME: Final = "metadata.log"
 LOCK_NAME: Final = ".lock"
 APPENDED_BYTES_MIN: Final = 1 << 20
@@ -97,6 +99,19 @@ def _decode(of: type[T], data: bytes) -> T:
     decoder = _decoders.get(of) or _decoders.setdefault(of, msgspec.json.Decoder(of))
     found: T = decoder.decode(data)
     return found
+
+
+def read_beside(disk: Disk, directory: Path) -> State | None:
+    """What the store in a directory has, for readers beside its owner, who may go on; None if there
+    is no store. Nothing is locked or touched. Raise DamagedStore."""
+    try:
+        data = disk.read(directory / FILE_NAME)
+    except FileNotFoundError:
+        return None
+    state, start = _read_snapshot(data)
+    for record in _read_records(data, start)[0]:
+        state.apply(record)
+    return state
 
 
 class Journal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -16,30 +17,73 @@ from pyk.log.checkpoints import (
 )
 from pyk.log.files import partition_directories, partition_of
 from pyk.log.stored_log import NOTHING_KNOWN, Known, LogDamaged, StoredLog
+from pyk.metadata.journal import DIRECTORY_NAME, DamagedStore, read_beside
+from pyk.metadata.records import TOPICS, read_topic
 from pyk.spark.bounds import Bounds
 from pyk.spark.options import Assigned, Bound, InvalidOption, Matching, Named, ReadOptions
 from pyk.types import TopicPartition
+
+
+class DataLost(Exception):
+    """Some of what was asked for is not there any more."""
+
 
 INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 def find_logs(options: ReadOptions, bounds: Bounds) -> list[StoredLog]:
     """The logs of the partitions that are selected and within bounds, in order. Raise
-    InvalidOption, LogDamaged."""
+    InvalidOption, LogDamaged, DataLost."""
     directories = _directories(options.paths)
-    selected = _selected(options, directories)
+    unused = _unused(options, directories)
+    selected = _selected(options, directories.keys() | unused.keys())
     for name, bound in (("starting", options.starting), ("ending", options.ending)):
         _check_all_are_given(name, bound, selected)
     known = {root: _checkpoints(root) for root in options.paths}
-    return [
-        StoredLog(
-            directories[partition],
-            partition,
-            known[directories[partition].parent].get(partition, NOTHING_KNOWN),
-        )
-        for partition in selected
-        if bounds.has(partition)
-    ]
+    found = []
+    for partition in filter(bounds.has, selected):
+        directory = directories.get(partition) or unused[partition]
+        kept = known[directory.parent].get(partition, NOTHING_KNOWN)
+        if partition in unused and kept != NOTHING_KNOWN and options.fails_on_data_loss:
+            raise DataLost(
+                f"{directory} is not there, and once had records before {max(kept)};"
+                " failOnDataLoss=false goes on without them"
+            )
+        found.append(StoredLog(directory, partition, kept, may_be_absent=partition in unused))
+    return found
+
+
+def _unused(
+    options: ReadOptions, directories: Mapping[TopicPartition, Path]
+) -> dict[TopicPartition, Path]:
+    """The partitions that have no log yet, as pyk makes one when it is first used, and where it is
+    going to be. Raise InvalidOption if there is nothing in the directories at all, LogDamaged."""
+    found: dict[TopicPartition, Path] = {}
+    for root in options.paths:
+        for name, count in _topics(root, skips_damage=options.skips_damage).items():
+            for partition in (TopicPartition(name, number) for number in range(count)):
+                if partition not in directories:
+                    found[partition] = root / f"{name}-{partition.partition}"
+    if not directories and not found:
+        listed = ", ".join(map(str, options.paths))
+        raise InvalidOption(f"path is to be a data directory, and {listed} has no partitions")
+    return found
+
+
+def _topics(root: Path, *, skips_damage: bool) -> dict[str, int]:
+    """The topics that a broker's metadata has, with their numbers of partitions. Nothing, if the
+    data directory has no metadata, such as one of Kafka. Raise LogDamaged."""
+    try:
+        state = read_beside(RealDisk(), root / DIRECTORY_NAME)
+        entries = state.range(TOPICS) if state is not None else []
+        return {
+            entry.key.removeprefix(TOPICS): len(read_topic(entry.value).partitions)
+            for entry in entries
+        }
+    except (DamagedStore, ValueError) as wrong:
+        if skips_damage:
+            return {}
+        raise LogDamaged(f"{root / DIRECTORY_NAME}: {wrong}") from None
 
 
 def _directories(paths: tuple[Path, ...]) -> dict[TopicPartition, Path]:
@@ -55,32 +99,29 @@ def _directories(paths: tuple[Path, ...]) -> dict[TopicPartition, Path]:
                     f"path has {directory.name} twice: in {found[partition].parent} and in {root}"
                 )
             found[partition] = directory
-    if not found:
-        listed = ", ".join(map(str, paths))
-        raise InvalidOption(f"path is to be a data directory, and {listed} has no partitions")
     return found
 
 
 def _selected(
-    options: ReadOptions, directories: Mapping[TopicPartition, Path]
+    options: ReadOptions, partitions: AbstractSet[TopicPartition]
 ) -> list[TopicPartition]:
     where = ", ".join(map(str, options.paths))
     match options.selection:
         case Named(topics):
-            missing = topics - {partition.topic for partition in directories}
+            missing = topics - {partition.topic for partition in partitions}
             if missing:
                 raise InvalidOption(f"subscribe: {where} has no topic {', '.join(sorted(missing))}")
-            return sorted(each for each in directories if each.topic in topics)
+            return sorted(each for each in partitions if each.topic in topics)
         case Matching(pattern):
             # As in Spark's Kafka source: any part of the name may match, and Java's way of listing
             # topics leaves the internal ones out.
-            named = (each for each in directories if each.topic not in INTERNAL)
+            named = (each for each in partitions if each.topic not in INTERNAL)
             return sorted(each for each in named if re.search(pattern, each.topic))
-        case Assigned(partitions):
-            gone = sorted(f"{topic}-{number}" for topic, number in partitions - directories.keys())
+        case Assigned(assigned):
+            gone = sorted(f"{topic}-{number}" for topic, number in assigned - partitions)
             if gone:
                 raise InvalidOption(f"assign: {where} has no partition {', '.join(gone)}")
-            return sorted(partitions)
+            return sorted(assigned)
 
 
 def _check_all_are_given(name: str, bound: Bound, selected: list[TopicPartition]) -> None:

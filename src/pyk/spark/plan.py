@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 
 from pyk.log.stability import Stability, find_stability
 from pyk.log.stored_log import LogDamaged, SegmentGone, StoredLog
-from pyk.log.stored_segment import DamagedBatch, StoredSegment
+from pyk.log.stored_segment import DamagedBatch, FileId, StoredSegment
 from pyk.log.transactions import AbortedTransaction
 from pyk.spark.bounds import EVERYTHING, Bounds, Interval
-from pyk.spark.logs import find_logs
+from pyk.spark.logs import DataLost, find_logs
 from pyk.spark.options import EARLIEST, LATEST, InvalidOption, Offsets, ReadOptions
-from pyk.types import TopicPartition
+from pyk.types import TopicPartition, Uuid
 from pyk.wire.compression import CorruptBatch
 
 SPLITS_WANTED: Final = 64
@@ -31,17 +31,13 @@ SPLIT_BYTES_MIN: Final = 4 * 1024 * 1024
 _ATTEMPTS: Final = 5
 
 
-class DataLost(Exception):
-    """Some of what was asked for is not there any more."""
-
-
 class Tile(NamedTuple):
     """Whole batches that are next to each other in a segment."""
 
     base: int
     """Of the segment."""
-    inode: int
-    """Of the file for which the positions hold."""
+    file_id: FileId
+    """The file for which the positions hold."""
     position: int
     end_position: int
     offsets: Interval
@@ -64,6 +60,8 @@ class Split(NamedTuple):
     """Of the records that are wanted."""
     aborted: tuple[AbortedTransaction, ...]
     """The transactions of which no record is."""
+    topic_id: Uuid | None = None
+    """If it is known. Another topic may have the name by the time that it is read."""
 
     @property
     def size(self) -> int:
@@ -77,6 +75,7 @@ class Extent(NamedTuple):
     offsets: Interval
     tiles: list[Tile]
     aborted: list[AbortedTransaction]
+    topic_id: Uuid | None
 
     @property
     def size(self) -> int:
@@ -96,7 +95,7 @@ def _extent(log: StoredLog, options: ReadOptions, bounds: Bounds) -> Extent:
     for _ in range(_ATTEMPTS):
         bases = list(log.bases)
         try:
-            extent = _LogPlan(log, options, bounds).extent()
+            extent = _LogPlan(log, options, bounds, _topic_id(log, options)).extent()
             log.refresh()
         except FileNotFoundError:
             # A segment went while it was looked at.
@@ -105,9 +104,19 @@ def _extent(log: StoredLog, options: ReadOptions, bounds: Bounds) -> Extent:
         except DamagedBatch as wrong:
             raise damaged(wrong) from None
         # One that took the place of several may have been looked at as if it were the first.
-        if log.bases[: len(bases)] == bases:
+        if log.bases[: len(bases)] == bases and _topic_id(log, options) == extent.topic_id:
             return extent
     raise SegmentGone(f"segments of {log.directory} go faster than they can be looked at")
+
+
+def _topic_id(log: StoredLog, options: ReadOptions) -> Uuid | None:
+    """Raise LogDamaged, unless that is skipped: then nobody knows."""
+    try:
+        return log.topic_id()
+    except LogDamaged:
+        if not options.skips_damage:
+            raise
+        return None
 
 
 def damaged(wrong: DamagedBatch) -> LogDamaged:
@@ -119,29 +128,38 @@ def damaged(wrong: DamagedBatch) -> LogDamaged:
 class _LogPlan:
     """The plan for one partition."""
 
-    def __init__(self, log: StoredLog, options: ReadOptions, bounds: Bounds) -> None:
+    def __init__(
+        self, log: StoredLog, options: ReadOptions, bounds: Bounds, topic_id: Uuid | None
+    ) -> None:
         self._log = log
         self._options = options
         self._bounds = bounds
+        self._topic_id = topic_id
         self._name = f"{log.partition.topic}-{log.partition.partition}"
 
     def extent(self) -> Extent:
-        if not self._log.bases:
-            return Extent(self._log, Interval(0, 0), [], [])
-        start = max(self._log.bases[0], self._log.known.start_offset)
+        stability = Stability(0, [])
+        start = end = 0
+        if self._log.bases:
+            start = max(self._log.bases[0], self._log.known.start_offset)
+            stability = self._stability(start)
+            end = stability.last_stable_offset
+        there = Interval(start, max(end, start))
+        asked = Interval(self._starting(there), self._ending(there))
+        wanted = asked.within(self._bounds.offset.start, self._bounds.offset.end)
+        tiles = list(self._tiles(wanted)) if wanted.start < wanted.end else []
+        return Extent(self._log, wanted, tiles, stability.aborted, self._topic_id)
+
+    def _stability(self, start: int) -> Stability:
+        """What may be seen, and what of that was aborted. Notes the end of the log, too."""
         self._tail = self._log.open(self._log.bases[-1]).tail()
         skips_damage = self._options.skips_damage
         if self._tail.damage is not None and not skips_damage:
             raise self._tail.damage
-        end = max(self._tail.end_offset, start)
-        stability = Stability(end, [])
-        if self._options.is_committed:
-            stability = find_stability(self._log, start, end, skips_damage=skips_damage)
-        there = Interval(start, max(stability.last_stable_offset, start))
-        asked = Interval(self._starting(there), self._ending(there))
-        wanted = asked.within(self._bounds.offset.start, self._bounds.offset.end)
-        tiles = list(self._tiles(wanted, end)) if wanted.start < wanted.end else []
-        return Extent(self._log, wanted, tiles, stability.aborted)
+        self._end = end = max(self._tail.end_offset, start)
+        if not self._options.is_committed:
+            return Stability(end, [])
+        return find_stability(self._log, start, end, skips_damage=skips_damage)
 
     def _starting(self, there: Interval) -> int:
         bound = self._options.starting
@@ -196,9 +214,9 @@ class _LogPlan:
                 return found if found < there.end else None
         return None
 
-    def _tiles(self, wanted: Interval, end: int) -> Iterator[Tile]:
+    def _tiles(self, wanted: Interval) -> Iterator[Tile]:
         for base in self._log.bases:
-            segment_end = self._log.end_of(base) or end
+            segment_end = self._log.end_of(base) or self._end
             inside = wanted.within(base, segment_end)
             if inside.start < inside.end:
                 tile = self._tile(base, inside, segment_end)
@@ -211,8 +229,8 @@ class _LogPlan:
         is_last = base == self._log.bases[-1]
         is_whole = inside == Interval(base, segment_end)
         if is_whole and not is_last and oldest <= 0:
-            size, inode = self._log.size_of(base)
-            return Tile(base, inode, 0, size, inside, segment_end)
+            size, file_id = self._log.size_of(base)
+            return Tile(base, file_id, 0, size, inside, segment_end)
         segment = self._log.open(base)
         if oldest > 0:
             newest = segment.newest_timestamp()
@@ -225,7 +243,7 @@ class _LogPlan:
         if inside.end < segment_end:
             end_position = min(end_position, boundary_of(segment, inside.end))
         position = segment.seek(inside.start)
-        return Tile(base, segment.inode, position, end_position, inside, segment_end)
+        return Tile(base, segment.file_id, position, end_position, inside, segment_end)
 
 
 def boundary_of(segment: StoredSegment, offset: int) -> int:
@@ -251,6 +269,7 @@ def _splits(extent: Extent, tile_bytes: int) -> Iterator[Split]:
                 for each in extent.aborted
                 if each.last_offset >= first and each.first_offset < end
             ),
+            extent.topic_id,
         )
 
 
@@ -296,4 +315,4 @@ def _opened(log: StoredLog, tile: Tile) -> StoredSegment | None:
         segment = log.open(tile.base)
     except FileNotFoundError:
         return None
-    return segment if segment.inode == tile.inode else None
+    return segment if segment.file_id == tile.file_id else None

@@ -15,7 +15,8 @@ from pyk.log.stored_log import SegmentGone, StoredLog
 from pyk.log.stored_segment import DamagedBatch, StoredSegment
 from pyk.log.transactions import AbortedTransaction
 from pyk.spark.bounds import INT64_MAX, Interval
-from pyk.spark.plan import DataLost, Split, Tile, boundary_of, damaged
+from pyk.spark.logs import DataLost
+from pyk.spark.plan import Split, Tile, boundary_of, damaged
 from pyk.types import Buffer
 from pyk.wire.batch import HEADER_BYTES, BatchHeader, TimestampType, check_crc, peek_header
 from pyk.wire.compression import CorruptBatch
@@ -74,7 +75,7 @@ def read_split(split: Split, timestamps: Interval, policy: Policy) -> Iterator[F
     for planned in split.tiles:
         try:
             log = log or StoredLog(Path(split.directory), split.partition)
-            segment, tile, wanted = _opened(log, planned, split.offsets)
+            segment, tile, wanted = _opened(log, planned, split)
         except (FileNotFoundError, SegmentGone):
             policy.loss(split, planned)
             continue
@@ -83,13 +84,17 @@ def read_split(split: Split, timestamps: Interval, policy: Policy) -> Iterator[F
                 yield found
 
 
-def _opened(log: StoredLog, tile: Tile, offsets: Interval) -> tuple[StoredSegment, Tile, Interval]:
-    """The file that has the tile now, the tile as it is there, and what is wanted of it."""
-    segment = log.open_at(tile.offsets.start)
-    if segment.inode == tile.inode:
+def _opened(log: StoredLog, tile: Tile, split: Split) -> tuple[StoredSegment, Tile, Interval]:
+    """The file that has the tile now, the tile as it is there, and what is wanted of it. Raise
+    FileNotFoundError, SegmentGone, LogDamaged."""
+    segment, offsets = log.open_at(tile.offsets.start), split.offsets
+    if segment.file_id == tile.file_id:
         return segment, tile, offsets
     log.refresh()
     segment = log.open_at(tile.offsets.start)
+    # Asked after it is open: what is there by then is of this topic, or of a later one.
+    if split.topic_id is not None and log.topic_id() != split.topic_id:
+        raise SegmentGone(f"{log.directory} belongs to another topic of that name")
     found = tile._replace(
         base=segment.base_offset,
         position=segment.seek(tile.offsets.start),
