@@ -17,7 +17,7 @@ from pyk.disk import RealDisk
 from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.spark.bounds import EVERYTHING
-from pyk.spark.columns import Columns
+from pyk.spark.columns import filled
 from pyk.spark.options import ReadOptions
 from pyk.spark.plan import Split, plan
 from pyk.spark.splits import Found, Policy, read_split
@@ -70,19 +70,9 @@ def batches(splits: list[Split]) -> Iterator[Found]:
 
 def gather(splits: list[Split], *, is_taken: bool) -> None:
     for split in splits:
-        columns = Columns(split.partition, has_headers=False)
-        for batch in read_split(split, EVERYTHING.timestamp_ms, Policy(print)):
-            columns.add(batch)
-            if columns.is_full:
-                columns = taken(columns, split, is_taken=is_taken)
-        taken(columns, split, is_taken=is_taken)
-
-
-def taken(columns: Columns, split: Split, *, is_taken: bool) -> Columns:
-    if is_taken:
-        columns.take()
-        return columns
-    return Columns(split.partition, has_headers=False)
+        for columns in filled(split, EVERYTHING.timestamp_ms, Policy(print), has_headers=False):
+            if is_taken:
+                columns.arrow()
 
 
 def best(run: Callable[[], object]) -> float:

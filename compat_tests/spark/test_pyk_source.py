@@ -15,9 +15,9 @@ from pyk.disk import RealDisk
 from pyk.log.checkpoints import CLEANER_OFFSETS, read_offsets
 from pyk.spark import kafka_options
 from pyk.spark.bounds import Interval
-from pyk.spark.columns import Columns
+from pyk.spark.columns import TIMESTAMP_MS_MAX, Columns, Rows
 from pyk.spark.splits import Found
-from pyk.testing import SubprocessBroker
+from pyk.testing import SubprocessBroker, serve_in_subprocess
 from pyk.types import TopicPartition
 from pyk.wire.batch import HEADER_BYTES, iterate_batches, read_header
 from pyk.wire.records import Record, build_batch
@@ -279,13 +279,49 @@ def test_what_is_wrong_with_options_is_said(spark: SparkSession, filled: Subproc
         spark.read.format("pyk").schema("offset string").load(root, subscribe="codecs").collect()
 
 
-def test_a_record_without_a_time_has_that_of_the_kafka_source(tmp_path: Path) -> None:
-    columns = Columns(TopicPartition("t", 0), has_headers=True)
-    record = Record(0, -1, None, None, (("\udcff", None),))
+def arrow(tmp_path: Path, record: Record) -> dict[str, Any]:
     batch = build_batch([record])
-    header = read_header(batch)
-    columns.add(Found(tmp_path, 0, header, batch, Interval(0, 1)))
-    (row,) = columns.take().to_pylist()
+    found = Found(tmp_path, 0, read_header(batch), batch, Interval(0, 1))
+    columns = Columns(TopicPartition("t", 0), has_headers=True)
+    columns.add(Rows(found, has_headers=True))
+    (row,) = columns.arrow().to_pylist()
+    assert isinstance(row, dict)
+    return row
+
+
+def test_a_record_without_a_time_has_that_of_the_kafka_source(tmp_path: Path) -> None:
+    row = arrow(tmp_path, Record(0, -1, None, None, (("\udcff", None),)))
     assert row["timestamp"] == datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
     assert row["headers"] == [{"key": "\ufffd", "value": None}]
     assert (row["key"], row["value"], row["timestampType"]) == (None, None, 0)
+
+
+@pytest.mark.parametrize("time", [TIMESTAMP_MS_MAX, -TIMESTAMP_MS_MAX])
+def test_the_last_times_that_there_are_fit_into_a_column(time: int) -> None:
+    batch = build_batch([Record(0, time, b"k", b"v")])
+    found = Found(Path(), 0, read_header(batch), batch, Interval(0, 1))
+    columns = Columns(TopicPartition("t", 0), has_headers=False)
+    columns.add(Rows(found, has_headers=False))
+    (value,) = columns.arrow()["timestamp"]
+    assert value.value == time * 1000
+
+
+def test_what_nobody_has_used_is_read_beside_what_is(spark: SparkSession) -> None:
+    with serve_in_subprocess(topics={"used": 4, "unused": 2}) as broker:
+        producer = producer_for(broker)
+        producer.produce("used", b"v", partition=3)
+        assert producer.flush(WAIT) == 0
+        root = broker.data_dir
+        assert len(rows(stored(spark, root, subscribe="used,unused"))) == 1
+        assert rows(stored(spark, root, subscribe="unused")) == []
+        assert rows(stored(spark, root, assign='{"used": [0, 1]}')) == []
+
+
+def test_large_keys_come_in_many_batches_of_rows(spark: SparkSession) -> None:
+    with serve_in_subprocess(topics=["keys"]) as broker:
+        producer = producer_for(broker, **{"compression.type": "zstd", "linger.ms": 50})
+        for _ in range(60):
+            producer.produce("keys", None, key=b"k" * 900_000)
+        assert producer.flush(WAIT) == 0
+        sizes = stored(spark, broker.data_dir, subscribe="keys").selectExpr("length(key) AS size")
+        assert [row.size for row in sizes.collect()] == [900_000] * 60

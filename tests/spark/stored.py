@@ -13,10 +13,10 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.producers import Origin
 from pyk.spark.bounds import EVERYTHING, Bounds
-from pyk.spark.columns import Columns
+from pyk.spark.columns import filled
 from pyk.spark.options import ReadOptions
 from pyk.spark.plan import Split, plan
-from pyk.spark.splits import Policy, read_split
+from pyk.spark.splits import Policy
 from pyk.types import TopicPartition
 from pyk.wire.batch import BatchHeader, iterate_batches
 from pyk.wire.compression import Compression
@@ -159,11 +159,10 @@ def read_one(
 ) -> list[Record]:
     report = [] if reports is None else reports
     policy = Policy(report.append, wanted.skips_damage, wanted.fails_on_data_loss)
-    columns = Columns(split.partition, has_headers=True)
-    for batch in read_split(split, bounds.timestamp_ms, policy):
-        columns.add(batch)
-    return list(
-        map(
+    return [
+        record
+        for columns in filled(split, bounds.timestamp_ms, policy, has_headers=True)
+        for record in map(
             Record,
             columns.offsets,
             columns.timestamps,
@@ -171,7 +170,7 @@ def read_one(
             columns.values,
             columns.headers,
         )
-    )
+    ]
 
 
 def offsets(records: list[Record]) -> list[int]:

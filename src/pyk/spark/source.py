@@ -23,11 +23,10 @@ from pyspark.sql.types import (
 )
 
 from pyk.spark.bounds import EVERYTHING, narrowed
-from pyk.spark.columns import Columns
+from pyk.spark.columns import filled
 from pyk.spark.options import InvalidOption, ReadOptions
 from pyk.spark.plan import Split, plan
-from pyk.spark.splits import Policy, read_split
-from pyk.wire.compression import CorruptBatch
+from pyk.spark.splits import Policy
 
 if TYPE_CHECKING:
     import pyarrow
@@ -100,16 +99,9 @@ class LogReader(DataSourceReader):  # type: ignore[misc]
             return
         options, split = self._options, partition.split
         policy = Policy(_report, options.skips_damage, options.fails_on_data_loss)
-        columns = Columns(split.partition, has_headers=options.has_headers)
-        for batch in read_split(split, self._bounds.timestamp_ms, policy):
-            try:
-                columns.add(batch)
-            except CorruptBatch as wrong:
-                policy.damage(batch.damage(wrong), batch.position + batch.header.size)
-            if columns.is_full:
-                yield columns.take()
-        if len(columns):
-            yield columns.take()
+        found = filled(split, self._bounds.timestamp_ms, policy, has_headers=options.has_headers)
+        for columns in found:
+            yield columns.arrow()
 
 
 def _report(text: str) -> None:
