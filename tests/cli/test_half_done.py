@@ -152,6 +152,22 @@ def test_redrive_tells_what_was_sent_when_nobody_answers_any_more(
     assert Counter(texts(broker, topic)) == Counter(["0", "1", "2", "3"])
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_seek_of_which_the_answer_is_lost_is_not_told_as_done(
+    broker: ThreadBroker, topic: str, is_done: bool
+) -> None:
+    seek = ("group", "seek", topic, "--to", "0", "-t", topic, "--execute")
+    # The group is there, and its coordinator is ready.
+    assert run(broker, *seek).code == 0
+    fault = broker.faults.on("OffsetCommit")
+    with fault.cut_after() if is_done else fault.cut_before():
+        done = run(broker, *seek, "-X", "default.api.timeout.ms=1")
+    assert (done.code, done.out) == (3, "")
+    assert f"group {topic}: the group's coordinator is not reachable" in done.err
+    assert "what was asked for may have been done" in done.err
+    assert run(broker, *seek).code == 0
+
+
 def test_topics_are_told_one_by_one(broker: ThreadBroker, topic: str) -> None:
     more = f"{topic}-more"
     made, code = rows(broker, "topic", "create", topic, more, "a b")

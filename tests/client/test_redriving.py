@@ -23,7 +23,9 @@ from pyk.types import TopicPartition
 LETTERS = 3
 GROUPS = ("billing", "shipping", "audit")
 
-Cut = Literal["before", "after"]
+Cut = Literal["before", "after", "interrupt"]
+"""The connection breaks before the next request is handled, or after that; or the user has enough
+before it is sent."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,7 @@ def broker() -> Iterator[ThreadBroker]:
 
 
 class Unlucky(Cluster):
-    """Whose connection breaks once, at a step: as often as a connection is looked for, that is
+    """Where something happens once, at a step: as often as a connection is looked for, that is
     before each request. It has no patience with what has failed."""
 
     def __init__(self, broker: ThreadBroker, step: int = 0, cut: Cut = "before") -> None:
@@ -60,6 +62,8 @@ class Unlucky(Cluster):
 
     def _step(self) -> None:
         self._left -= 1
+        if self._left == 0 and self._cut == "interrupt":
+            raise KeyboardInterrupt
         if self._left == 0:
             target = self._faults.on(times=1)
             (target.cut_before if self._cut == "before" else target.cut_after)()
@@ -90,7 +94,7 @@ def sent(cluster: Cluster, topic: str) -> tuple[int, int]:
     """Redrive everything. How many letters it says it has sent, and has found sent."""
     at = TopicPartition(f"{topic}-dead", 0)
     running: Redrive | None = None
-    with suppress(KafkaError, Unreachable):
+    with suppress(KafkaError, Unreachable, KeyboardInterrupt):
         end = find_offsets(cluster, {at: LATEST})[at]
         running = Redrive(cluster, at.topic, Choice(spans={at: Span(0, end)}))
         running.carry_out()
@@ -117,7 +121,7 @@ def test_letters_of_others_do_not_take_the_number_of_those_whose_answer_was_lost
     assert Counter(texts_of(broker, topic)) == Counter(texts)
 
 
-@pytest.mark.parametrize("cut", ["before", "after"])
+@pytest.mark.parametrize("cut", ["before", "after", "interrupt"])
 def test_whichever_request_fails_each_letter_is_sent_once_and_none_is_told_that_is_not(
     broker: ThreadBroker, cut: Cut
 ) -> None:

@@ -275,7 +275,10 @@ def seek(
     moves = plan(cluster, name, aim, named)
     results: Mapping[TopicPartition, KafkaError | None] = {}
     if execute:
-        results = commit_offsets(cluster, name, {p: move.after for p, move in moves.items()})
+        try:
+            results = commit_offsets(cluster, name, {p: move.after for p, move in moves.items()})
+        except KafkaError as refused:
+            raise refusal(f"group {name}", refused, WHAT_TO_DO) from refused
     if export:
         # At once: half of a plan would look like one.
         click.echo("\n".join(f"{at.topic},{at.partition},{to.after}" for at, to in moves.items()))

@@ -52,7 +52,10 @@ def explained(error: KafkaError | None, advice: Advice) -> str | None:
 
 def refusal(what: str, error: KafkaError, advice: Advice) -> KafkaError:
     """Of all that was asked about `what`."""
-    return KafkaError(error.code, f"{what}: {explained(error, advice)}")
+    said = f"{what}: {explained(error, advice)}"
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        said += "; what was asked for may have been done"
+    return KafkaError(error.code, said)
 
 
 def moved(
