@@ -242,8 +242,11 @@ def test_a_transaction_may_end_after_the_range(filled: Filled) -> None:
     filled.end(1, ABORT)
     filled.put((b"x", b"3"), producer=1)
     filled.compact()
-    assert bases(filled) == [1, 2, 3]
+    assert bases(filled) == [0, 1, 2, 3], "the last batch of its producer up to there, emptied"
+    assert batches(filled.log)[0][0].records_count == 0
     filled.log.roll()
+    filled.compact(NOW)
+    assert bases(filled) == [1, 2, 3]
     filled.compact(NOW)
     assert read_header(batches(filled.log)[1][1]).has_delete_horizon
     filled.compact(NOW + RETENTION_MS)
@@ -280,6 +283,28 @@ def test_the_last_batch_of_a_producer_is_emptied_only(filled: Filled) -> None:
         filled.producers.get(1),  # type: ignore[type-var]
         batches=replayed(filled.log).get(1).batches,  # type: ignore[union-attr]
     )
+
+
+@pytest.mark.parametrize("ends_with_a_marker", [False, True])
+def test_what_is_known_of_a_producer_survives_truncation_to_where_compaction_ended(
+    filled: Filled, ends_with_a_marker: bool
+) -> None:
+    """A follower truncates what its leader does not have. A crash may take as much."""
+    filled.put((b"a", b"1"), producer=1)
+    if ends_with_a_marker:
+        filled.put((b"b", b"1"), producer=1, in_transaction=True)
+        filled.end(1, ABORT, new_epoch=True)
+    filled.put((b"a", b"2"))
+    filled.log.roll()
+    known, end = replayed(filled.log).get(1), filled.log.end_offset
+    assert known is not None
+    filled.put((b"c", b"3"), producer=1)
+    filled.compact()
+    filled.log.truncate(end)
+    found = replayed(filled.log).get(1)
+    assert found is not None
+    assert (found.epoch, found.last_sequence) == (known.epoch, known.last_sequence)
+    assert found.last_data_offset == known.last_data_offset
 
 
 def test_an_unstable_segment_takes_no_part(filled: Filled) -> None:

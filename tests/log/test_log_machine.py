@@ -452,5 +452,25 @@ class LogMachine(RuleBasedStateMachine):
         assert [t[:3] for t in found] == wanted
 
 
+class Choices:
+    """What a search has drawn, to be played again."""
+
+    def __init__(self, *values: int) -> None:
+        self._values = iter(values)
+
+    def draw(self, _: object) -> int:
+        return next(self._values)
+
+
+def test_producers_are_known_after_compaction_and_truncation_and_a_kill() -> None:
+    machine = LogMachine()
+    machine.open(segment_bytes=300, interval=1)
+    machine.append_many_and_commit(timestamps=[0] * 5)
+    machine.compact(elapsed=0, delete_retention_ms=0)
+    machine.truncate(Choices(6))
+    machine.kill_and_open()
+    assert machine.log.producers.get(ANN) is not None
+
+
 LogMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestLogMachine = LogMachine.TestCase

@@ -9,7 +9,7 @@ count, and a marker stays as long as a batch of its transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import TypeAlias
 
@@ -76,16 +76,36 @@ class Transactions:
             self._aborted.setdefault(begun.producer_id, begun)
 
 
+class Surveyed(NamedTuple):
+    tombstoned: Bits
+    """Which of the batches of data have tombstones."""
+    producers: dict[int, LastOfProducer]
+    """What the log would know of active producers if it ended where the surveyed batches do."""
+
+    def note(self, header: BatchHeader) -> None:
+        """A batch of an active producer."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if not header.is_control:
+            self.producers[producer_id] = LastOfProducer(header.last_offset, epoch)
+        elif (known := self.producers.get(producer_id)) is None or known.epoch != epoch:
+            self.producers[producer_id] = LastOfProducer(None, epoch)
+
+
 def survey(
-    batches: Iterator[Batch], aborted: Iterable[AbortedTransaction], keys: KeySurvival
-) -> Bits:
-    """Tell `keys` of all records. Which of the batches of data have tombstones."""
-    transactions, tombstoned, number, next_offset = Transactions(aborted), Bits(), 0, 0
+    batches: Iterator[Batch],
+    aborted: Iterable[AbortedTransaction],
+    keys: KeySurvival,
+    active: Container[int],
+) -> Surveyed:
+    """Tell `keys` of all records. `active` are the producers that the log knows."""
+    transactions, surveyed, number, next_offset = Transactions(aborted), Surveyed(Bits(), {}), 0, 0
     for header, data in batches:
         check_crc(data, 0, header)
         if header.base_offset < next_offset:
             raise CorruptBatch(f"after {next_offset} comes a batch at {header.base_offset}")
         next_offset = header.next_offset
+        if header.producer_id in active:
+            surveyed.note(header)
         if header.is_control:
             transactions.end(header, data)
             continue
@@ -95,9 +115,9 @@ def survey(
             outline = outline_records(data, 0, header)
             keys.add(outline.keys)
             if outline.tombstones:
-                tombstoned.add(number)
+                surveyed.tombstoned.add(number)
         number += 1
-    return tombstoned
+    return surveyed
 
 
 class Survival:
@@ -106,7 +126,7 @@ class Survival:
     def __init__(
         self,
         keys: KeySurvival,
-        tombstoned: Bits,
+        surveyed: Surveyed,
         aborted: Iterable[AbortedTransaction],
         producers: Mapping[int, LastOfProducer],
         now_ms: int,
@@ -117,7 +137,8 @@ class Survival:
         self._horizon_ms = horizon_ms
         self._producers = producers
         self._keys = keys
-        self._tombstoned = tombstoned
+        self._tombstoned = surveyed.tombstoned
+        self._surveyed_producers = surveyed.producers
         self._batches = 0
         self._records = 0
 
@@ -170,16 +191,24 @@ class Survival:
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        last = self._producers.get(header.producer_id) if header.producer_id >= 0 else None
-        if last is None:
-            return False
-        if last.data_offset is not None:
-            return header.last_offset == last.data_offset
-        # Only its marker tells the epoch, which fences older ones.
-        return header.is_control and header.producer_epoch == last.epoch
+        # Of the log, and of what is compacted: what comes after that may yet be truncated, or lost
+        # with the power. Kafka looks at the former only, and trusts its snapshots with the rest.
+        return any(
+            _is_last(header, producers.get(header.producer_id))
+            for producers in (self._producers, self._surveyed_producers)
+        )
 
     def _with_horizon(self, header: BatchHeader, records: Sequence[Record]) -> bytes:
         return _rebuilt(header, records, self._horizon_ms)
+
+
+def _is_last(header: BatchHeader, last: LastOfProducer | None) -> bool:
+    if last is None:
+        return False
+    if last.data_offset is not None:
+        return header.last_offset == last.data_offset
+    # Only its marker tells the epoch, which fences older ones.
+    return header.is_control and header.producer_epoch == last.epoch
 
 
 def _emptied(header: BatchHeader) -> bytes:

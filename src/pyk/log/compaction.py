@@ -144,12 +144,13 @@ def rewrite_groups(
     aborted = list(aborted)
     keys = KeySurvival(disk, directory, memory_bytes)
     try:
-        tombstoned = survey(sources.batches(chain.from_iterable(plan.groups)), aborted, keys)
+        batches = sources.batches(chain.from_iterable(plan.groups))
+        surveyed = survey(batches, aborted, keys, producers)
         keys.settle(checkpoint)
     finally:
         keys.close()
     horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
-    survival = Survival(keys, tombstoned, aborted, producers, plan.now_ms, horizon_ms)
+    survival = Survival(keys, surveyed, aborted, producers, plan.now_ms, horizon_ms)
     for bases in plan.groups:
         try:
             rewritten = _rewrite_group(sources, bases, plan, survival)
