@@ -11,7 +11,7 @@ ARGS ?=
 SPARK_VERSION ?= 4.0.0
 SPARK := .cache/spark/$(SPARK_VERSION)
 
-.PHONY: help run test check format compat clients groups sample fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue queues transactions
+.PHONY: help run test check format compat clients groups sample search fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue queues transactions
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -55,6 +55,9 @@ queues: $(STAMP) .need-java .need-mvn .need-go  ## Share groups of every client,
 
 sample: $(STAMP)  ## A project that tests with pyk's wheel, in an environment of its own
 	$(BIN)/python examples/try_it.py
+
+search: $(STAMP)  ## Tests of Hypothesis with new seeds, for ten minutes (ARGS="--minutes 60")
+	$(BIN)/python -m tests.search $(PARALLEL) $(ARGS)
 
 fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
 	$(BIN)/python -m tests.wire.fuzz $(ARGS)

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    # How long an example takes says more about the machine than about what is tested.
-    settings.register_profile("pyk", deadline=None)
+    # How long an example takes says more about the machine than about what is tested. The examples
+    # depend on nothing but the test: `make search` tries others.
+    settings.register_profile("pyk", deadline=None, derandomize=True, database=None)
+    settings.register_profile("search", deadline=None, database=None, print_blob=True)
     settings.load_profile("pyk")
     # A shell starts what it runs in the background with interrupts ignored, and children inherit
     # that: commands that tests interrupt would go on for ever.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -271,6 +272,7 @@ class History(RuleBasedStateMachine):
         }
 
 
+@pytest.mark.hypothesis
 def test_any_history_is_safe_and_comes_to_rest() -> None:
     run_state_machine_as_test(
         History,

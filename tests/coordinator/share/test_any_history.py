@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sized
 from contextlib import suppress
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -223,6 +224,7 @@ def _are_balanced(shares: Iterable[Sized]) -> bool:
     return max(sizes) - min(sizes) <= 1
 
 
+@pytest.mark.hypothesis
 def test_any_history_is_safe_and_comes_to_rest() -> None:
     run_state_machine_as_test(
         History,
