@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, TypeVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from tests.log.test_segment import taken
 from tests.simulated_disk import SimulatedDisk
 
 NEVER = LogConfig().retention_ms
+Drawn = TypeVar("Drawn")
 
 
 @dataclass
@@ -46,6 +48,8 @@ class Model:
     """Those before the start included, as long as their segment is there."""
     retired: list[Stored] = field(default_factory=list)
     """Those that were there before them, and markers that compaction has removed."""
+    compacted: list[Stored] = field(default_factory=list)
+    """Data that was there before compactions, as far as it is not truncated."""
     end: int = 0
     start: int = 0
     high_watermark: int = 0
@@ -83,6 +87,7 @@ class Model:
         kept = [s for s in self.batches if s.header.last_offset < offset]
         gone = self.batches[len(kept) :]
         self.batches = kept
+        self.compacted = [s for s in self.compacted if s.header.last_offset < offset]
         self.end = kept[-1].header.next_offset if kept else base
         self.start = min(self.start, self.end)
         self.high_watermark = min(self.high_watermark, self.end)
@@ -94,10 +99,10 @@ class Model:
     def is_aborted(self, offset: int) -> bool:
         return any(offset in aborted for aborted in self.aborted_by.values())
 
-    def undecided(self, before: int) -> dict[int, int]:
+    def undecided(self, before: int, also: Iterable[Stored] = ()) -> dict[int, int]:
         """Where transactions begin that have no marker before an offset."""
         open_at: dict[int, int] = {}
-        for stored in self.ever():
+        for stored in sorted([*self.ever(), *also], key=lambda each: each.header.base_offset):
             header = stored.header
             if header.base_offset >= before:
                 break
@@ -107,8 +112,14 @@ class Model:
                 open_at.setdefault(header.producer_id, header.base_offset)
         return open_at
 
-    def last_stable_offset(self) -> int:
-        first = min(self.undecided(self.high_watermark).values(), default=self.high_watermark)
+    def last_stable_offsets(self) -> range:
+        """What it may be. If a marker is truncated after compaction has removed what it decided,
+        the transaction may still be known to begin where it did."""
+        known = self._last_stable_offset(self.compacted)
+        return range(known, self._last_stable_offset() + 1)
+
+    def _last_stable_offset(self, also: Iterable[Stored] = ()) -> int:
+        first = min(self.undecided(self.high_watermark, also).values(), default=self.high_watermark)
         return max(first, self.start) if first < self.high_watermark else self.high_watermark
 
     def aborted(self) -> Iterator[tuple[int, int, int]]:
@@ -330,6 +341,7 @@ class LogMachine(RuleBasedStateMachine):
         end = self.model.cleaned_until = self.log.cleaned_until
         assert end > 0
         before, self.model.batches = self.model.batches, list(self.stored())
+        self.model.compacted += [s for s in before if s.outcome is None]
         markers = {s.header.base_offset for s in self.model.batches if s.outcome is not None}
         self.model.retired += [
             s for s in before if s.outcome is not None and s.header.base_offset not in markers
@@ -385,14 +397,19 @@ class LogMachine(RuleBasedStateMachine):
             if producer.batches:
                 assert again is not None
                 assert again.batches[-1] == producer.batches[-1]
-                assert again.current_txn_first_offset == producer.current_txn_first_offset
+                first, known = again.current_txn_first_offset, producer.current_txn_first_offset
+                assert first == known or (first and known and first in self.compacted_from(known))
+
+    def compacted_from(self, first: int) -> range:
+        """Where a transaction may begin of which compaction has removed the first batches."""
+        return range(first, self.model.cleaned_until)
 
     @invariant()
     def bounds_are_right(self) -> None:
         log, model = self.log, self.model
         assert (log.start_offset, log.end_offset) == (model.start, model.end)
         assert log.high_watermark == model.high_watermark
-        assert log.last_stable_offset == model.last_stable_offset()
+        assert log.last_stable_offset in model.last_stable_offsets()
         assert log.epochs.entries == model.epochs
 
     @invariant()
@@ -452,14 +469,15 @@ class LogMachine(RuleBasedStateMachine):
         assert [t[:3] for t in found] == wanted
 
 
-class Choices:
+class Choices(st.DataObject):
     """What a search has drawn, to be played again."""
 
-    def __init__(self, *values: int) -> None:
+    def __init__(self, *values: Any) -> None:
         self._values = iter(values)
 
-    def draw(self, _: object) -> int:
-        return next(self._values)
+    def draw(self, strategy: st.SearchStrategy[Drawn], label: Any = None) -> Drawn:
+        drawn: Drawn = next(self._values)
+        return drawn
 
 
 def test_producers_are_known_after_compaction_and_truncation_and_a_kill() -> None:
@@ -470,6 +488,22 @@ def test_producers_are_known_after_compaction_and_truncation_and_a_kill() -> Non
     machine.truncate(Choices(6))
     machine.kill_and_open()
     assert machine.log.producers.get(ANN) is not None
+
+
+def test_a_transaction_stays_open_if_its_marker_is_truncated_after_compaction() -> None:
+    machine = LogMachine()
+    machine.open(segment_bytes=300, interval=1)
+    machine.end_transaction(producer_id=ANN, outcome=ControlType.ABORT)
+    for count in (2, 2, 3):
+        machine.append_idempotent(ANN, count, timestamp=0, is_transactional=True)
+    machine.end_transaction(producer_id=ANN, outcome=ControlType.ABORT)
+    machine.commit(Choices(9))
+    machine.compact(elapsed=0, delete_retention_ms=0)
+    machine.truncate(Choices(5))
+    machine.bounds_are_right()
+    machine.kill_and_open()
+    machine.bounds_are_right()
+    assert machine.log.last_stable_offset < machine.log.end_offset
 
 
 LogMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
