@@ -12,10 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pyk.disk import RealDisk
 from pyk.log.config import LogConfig
+from pyk.log.index import TimedOffset
 from pyk.log.segments import CorruptLog, Segments
+from pyk.log.timestamps import first_record, newest_record, run_through
 from pyk.wire.batch import BatchHeader, read_header
 from pyk.wire.records import Record, read_records
-from tests.log.test_segment import batch, first_record, offsets, taken
+from tests.log.test_segment import batch, offsets, taken
+from tests.log.test_segment import first_record as first_in_model
 
 DISK = RealDisk()
 NOW = 1_000
@@ -25,6 +28,14 @@ SMALL = LogConfig(segment_bytes=500, index_interval_bytes=150)
 @pytest.fixture
 def segments(tmp_path: Path) -> Segments:
     return Segments.open(DISK, tmp_path / "t-0", SMALL)
+
+
+def find_timestamp(segments: Segments, timestamp: int, start_offset: int) -> TimedOffset | None:
+    return run_through(first_record(segments, timestamp, lambda: start_offset))
+
+
+def find_newest(segments: Segments, start_offset: int) -> TimedOffset | None:
+    return run_through(newest_record(segments, lambda: start_offset))
 
 
 def append(segments: Segments, *batches: bytes, now_ms: int = NOW) -> None:
@@ -50,7 +61,7 @@ def everything(segments: Segments) -> list[int]:
 def test_a_new_log_begins_at_zero(segments: Segments) -> None:
     assert (segments.start_offset, segments.end_offset, segments.size) == (0, 0, 0)
     assert segments.read(0, 100) is None
-    assert segments.find_newest(0) is None
+    assert find_newest(segments, 0) is None
 
 
 def test_a_full_segment_is_followed_by_another(segments: Segments) -> None:
@@ -90,10 +101,10 @@ def test_offsets_of_a_segment_fit_into_its_index(segments: Segments) -> None:
 
 def test_a_timestamp_is_found_in_any_segment(segments: Segments) -> None:
     filled(segments)
-    assert segments.find_timestamp(195, 0) == (200, 20)
-    assert segments.find_timestamp(195, 30) == (300, 30)
-    assert segments.find_timestamp(391, 0) is None
-    assert segments.find_newest(0) == (390, 39)
+    assert find_timestamp(segments, 195, 0) == (200, 20)
+    assert find_timestamp(segments, 195, 30) == (300, 30)
+    assert find_timestamp(segments, 391, 0) is None
+    assert find_newest(segments, 0) == (390, 39)
 
 
 def test_truncating_removes_segments_and_cuts_one(segments: Segments) -> None:
@@ -101,7 +112,7 @@ def test_truncating_removes_segments_and_cuts_one(segments: Segments) -> None:
     segments.truncate(17)
     assert (segments.end_offset, everything(segments)) == (17, list(range(17)))
     append(segments, batch(17, 5))
-    assert segments.find_newest(0) == (160, 16)
+    assert find_newest(segments, 0) == (160, 16)
 
 
 def test_truncating_before_the_start_begins_again_there(segments: Segments) -> None:
@@ -229,8 +240,8 @@ class SegmentsAgainstAList(RuleBasedStateMachine):
 
     @rule(timestamp=st.integers(0, 320), offset=st.integers(0, 150))
     def find(self, timestamp: int, offset: int) -> None:
-        expected = first_record(self.model, timestamp, offset)
-        assert self.segments.find_timestamp(timestamp, offset) == expected
+        expected = first_in_model(self.model, timestamp, offset)
+        assert find_timestamp(self.segments, timestamp, offset) == expected
 
     @invariant()
     def holds_what_the_list_holds(self) -> None:

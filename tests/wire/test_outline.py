@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pyk.wire.batch import BatchHeader, TimestampType, check_crc, encode_batch, read_header
 from pyk.wire.compression import BatchTooLarge, Compression, CorruptBatch
-from pyk.wire.outline import outline_records
+from pyk.wire.outline import outline_records, skim_times
 from pyk.wire.records import Record, build_batch, read_records
 
 NOW = 1_700_000_000_000
@@ -96,6 +96,21 @@ def test_an_outline_inflates_only_to_its_bound() -> None:
     batch = build_batch(numbered(100), compression=Compression.ZSTD)
     with pytest.raises(BatchTooLarge):
         outline_records(batch, 0, read_header(batch), bytes_max=1000)
+
+
+@given(
+    records=records_of_a_batch,
+    codec=st.sampled_from(list(Compression)),
+    timestamp_type=st.sampled_from(list(TimestampType)),
+)
+def test_times_and_offsets_are_those_of_the_records(
+    records: list[Record], codec: Compression, timestamp_type: TimestampType
+) -> None:
+    batch = build_batch(
+        records, base_offset=7, compression=codec, timestamp_type=timestamp_type, max_timestamp=NOW
+    )
+    found = list(skim_times(batch, 0, read_header(batch)))
+    assert found == [(record.timestamp, record.offset) for record in read_records(batch)]
 
 
 def test_every_truncation_of_the_records_is_corrupt() -> None:

@@ -11,6 +11,7 @@ from pyk.config.topic import TopicConfig
 from pyk.declared import StrEnum
 from pyk.wire.batch import TimestampType
 from pyk.wire.compression import Compression
+from pyk.wire.records import RECORDS_BYTES_MAX
 
 INT64_MAX: Final = 2**63 - 1
 """How Kafka writes "never" and "no limit"."""
@@ -90,6 +91,12 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     @property
     def is_deleted(self) -> bool:
         return CleanupPolicy.DELETE in self.cleanup_policy
+
+    @property
+    def inflated_bytes_max(self) -> int:
+        """What the records of a batch may inflate to, for all who read them: what the topic takes
+        uncompressed, it takes compressed."""
+        return max(self.max_message_bytes, RECORDS_BYTES_MAX)
 
     @property
     def roll_ms(self) -> int:

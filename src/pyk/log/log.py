@@ -30,6 +30,13 @@ from pyk.log.producers import Origin, Producers
 from pyk.log.segment import Piece, Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.state import LogState
+from pyk.log.timestamps import (
+    TimestampSearch,
+    begin,
+    first_record,
+    newest_record,
+    run_through,
+)
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header, stamp_offset
@@ -279,11 +286,24 @@ class Log:
 
     def find_timestamp(self, timestamp: int) -> TimedOffset | None:
         """The first record at or after that time, by offset."""
-        return self._segments.find_timestamp(timestamp, self.start_offset)
+        return run_through(first_record(self._segments, timestamp, lambda: self.start_offset))
 
     def find_newest(self) -> TimedOffset | None:
         """The first record of the largest timestamp."""
-        return self._segments.find_newest(self.start_offset)
+        return run_through(newest_record(self._segments, lambda: self.start_offset))
+
+    def begin_find_timestamp(self, timestamp: int) -> TimedOffset | TimestampSearch | None:
+        """As `find_timestamp`, or if it takes long, what is to be run in any thread. Then
+        `end_find_timestamp` is told."""
+        return begin(first_record(self._segments, timestamp, lambda: self.start_offset))
+
+    def begin_find_newest(self) -> TimedOffset | TimestampSearch | None:
+        """As `find_newest`, in the same way."""
+        return begin(newest_record(self._segments, lambda: self.start_offset))
+
+    def end_find_timestamp(self, search: TimestampSearch) -> TimedOffset | TimestampSearch | None:
+        """What was found, or what is to be run next."""
+        return search.end()
 
     def advance_high_watermark(self, offset: int) -> None:
         """Everything before `offset` is committed."""

@@ -14,17 +14,13 @@ from msgspec import Struct
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
+from pyk.log.batches import SCAN_BYTES, SEEK_BYTES, Placed, Stretch, first_in
 from pyk.log.index import DamagedIndex, OffsetIndex, Position, TimedOffset, TimeIndex
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer, FileSlice
-from pyk.wire.batch import HEADER_BYTES, BatchHeader, check_crc, peek_header
+from pyk.wire.batch import BatchHeader, check_crc
 from pyk.wire.compression import CorruptBatch
-from pyk.wire.records import read_records
-
-SCAN_BYTES = 64 * 1024
-"""How much is read at once where all headers are looked at."""
-SEEK_BYTES = 4096
-"""How much is read at once where one is looked for: an index entry is never far from it."""
+from pyk.wire.records import RECORDS_BYTES_MAX
 
 NOTHING_PASSED = Position(0, 0)
 
@@ -34,13 +30,6 @@ NO_TIMESTAMP = -1
 WRITEBACK_BYTES = 8 * 1024 * 1024
 """How much may gather in the page cache before the disk is to begin with it. Left alone, the system
 waits for a share of all memory, and then makes the writer wait."""
-
-
-class Placed(NamedTuple):
-    """A batch, and where in the file it is."""
-
-    position: int
-    header: BatchHeader
 
 
 class Unsynced(NamedTuple):
@@ -242,15 +231,7 @@ class Segment:
     def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
         """The batches from a position on, which must be the start of one. Their records are not
         looked at. Raise CorruptBatch at what is not a batch, or not all of one."""
-        chunk, start = b"", position
-        while position < self.size:
-            if position + HEADER_BYTES > start + len(chunk):
-                chunk, start = self._file.read(position, read_bytes), position
-            header = peek_header(chunk, position - start)
-            if position + header.size > self.size:
-                raise CorruptBatch(f"the batch at {position} of {self.path.name} is cut off")
-            yield Placed(position, header)
-            position += header.size
+        return Stretch(self._file, self.path.name, position, self.size).batches(read_bytes)
 
     def load(self, placed: Placed) -> bytes:
         return self._file.read(placed.position, placed.header.size)
@@ -294,20 +275,24 @@ class Segment:
             return None
         return Piece(FileSlice(self._file, position, header.size), next_offset, header)
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
+    def find_timestamp(
+        self, timestamp: int, start_offset: int, inflated_bytes_max: int = RECORDS_BYTES_MAX
+    ) -> TimedOffset | None:
         """The first record at or after both, down to the record inside its batch."""
-        if timestamp > self.newest.timestamp:
-            return None
-        offset = max(self._times.lookup(timestamp), start_offset)
+        stretch = self.stretch_by_time(timestamp, start_offset)
+        return first_in(stretch, timestamp, start_offset, inflated_bytes_max)
+
+    def stretch(self, offset: int) -> Stretch:
+        """What there is from the batch on that holds the offset."""
         first = self.locate(offset)
-        if first is None:
-            return None
-        for placed in self.batches(first.position):
-            if placed.header.max_timestamp >= timestamp:
-                for record in read_records(self.load(placed), 0, placed.header):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimedOffset(record.timestamp, record.offset)
-        return None
+        start = self.size if first is None else first.position
+        return Stretch(self._file, self.path.name, start, self.size)
+
+    def stretch_by_time(self, timestamp: int, start_offset: int) -> Stretch:
+        """Where to look for the first record at or after both."""
+        if timestamp > self.newest.timestamp:
+            return self.stretch(self.next_offset)
+        return self.stretch(max(self._times.lookup(timestamp), start_offset))
 
     def truncate(self, offset: int) -> None:
         """Forget every batch that reaches `offset` or beyond."""

@@ -24,7 +24,6 @@ from pyk.disk import Disk, File
 from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
 from pyk.log.epochs import FILE_NAME as EPOCHS
-from pyk.log.index import TimedOffset
 from pyk.log.segment import Piece, Segment, file_name
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
@@ -176,6 +175,13 @@ class Segments:
             self._sizes.pop(base, None)
         return found
 
+    def is_open(self, base: int) -> bool:
+        return base in self._opened
+
+    @property
+    def opened_count(self) -> int:
+        return len(self._opened)
+
     def from_offset(self, offset: int) -> list[int]:
         """The bases of the segment that would hold the offset, and of those after it."""
         return self._bases[self._index_of(offset) :]
@@ -218,21 +224,6 @@ class Segments:
             if end_offset is not None and base >= end_offset:
                 break
         return None
-
-    def find_timestamp(self, timestamp: int, start_offset: int) -> TimedOffset | None:
-        """The first record at or after both."""
-        for base in self.from_offset(start_offset):
-            segment = self.at(base)
-            if segment.newest.timestamp >= timestamp:
-                found = segment.find_timestamp(timestamp, start_offset)
-                if found is not None:
-                    return found
-        return None
-
-    def find_newest(self, start_offset: int) -> TimedOffset | None:
-        """The first record of the largest timestamp."""
-        newest = max(self.at(base).newest.timestamp for base in self.from_offset(start_offset))
-        return self.find_timestamp(newest, start_offset) if newest >= 0 else None
 
     def truncate(self, offset: int) -> None:
         """Forget every batch that reaches `offset` or beyond, durably. Raise OSError: what is gone

@@ -18,7 +18,7 @@ from typing import Final
 
 from pyk.declared import NamedTuple
 from pyk.disk import ReadOnlyFile
-from pyk.log.segment import SEEK_BYTES, Placed
+from pyk.log.batches import SEEK_BYTES, Placed
 from pyk.types import Buffer
 from pyk.wire.batch import HEADER_BYTES, BatchHeader, peek_header
 from pyk.wire.compression import CorruptBatch

@@ -37,7 +37,6 @@ from pyk.wire.batch import (
 from pyk.wire.compression import BatchTooLarge, Compression, CorruptBatch
 from pyk.wire.records import (
     RECORD_BYTES_MIN,
-    RECORDS_BYTES_MAX,
     recompress_batch,
     skim_records,
 )
@@ -206,7 +205,7 @@ def _has_wrong_compression(header: BatchHeader, config: LogConfig) -> bool:
 def _judge_records(data: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
     """The latest of the records' own times, or -1. Raise KafkaError."""
     try:
-        skimmed = skim_records(data, 0, header, bytes_max=_inflated_bytes_max(config))
+        skimmed = skim_records(data, 0, header, bytes_max=config.inflated_bytes_max)
         if header.records_count > RECORDS_MAX:
             raise _too_large(f"a batch of {header.records_count} records, of {RECORDS_MAX} allowed")
         return _max_timestamp(skimmed, header.base_timestamp, config, now_ms)
@@ -260,7 +259,7 @@ def _rewrite(
     """The batch, compressed as the topic wants it and with the right time, and its header."""
     target = config.compression_type
     if target is not None and _has_wrong_compression(header, config):
-        level, bytes_max = _level(config, target), _inflated_bytes_max(config)
+        level, bytes_max = _level(config, target), config.inflated_bytes_max
         data = bytearray(recompress_batch(data, 0, header, target, level, bytes_max=bytes_max))
         header = read_header(data)
         _check_size(header, config)
@@ -271,11 +270,6 @@ def _rewrite(
         stamp_create_time(data, 0, max_timestamp)
         header = read_header(data)
     return data, header
-
-
-def _inflated_bytes_max(config: LogConfig) -> int:
-    # What the topic takes uncompressed, it takes compressed.
-    return max(config.max_message_bytes, RECORDS_BYTES_MAX)
 
 
 def _level(config: LogConfig, compression: Compression) -> int | None:

@@ -2,12 +2,12 @@
 
 This is what compaction needs of most records. Only the start of each is read, up to its value, at
 twice the speed of `read_records`. Those that stay are copied as they are: offsets and timestamps
-count from the batch's own, and these do not change.
+count from the batch's own, and these do not change. Searching by time needs even less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -61,6 +61,17 @@ class Outline(NamedTuple):
         )
 
 
+def skim_times(
+    buffer: Buffer, position: int, header: BatchHeader, *, bytes_max: int = RECORDS_BYTES_MAX
+) -> Iterator[tuple[int, int]]:
+    """Timestamp and offset of each record of the batch at `position`, and nothing else of it.
+
+    The records are inflated, to `bytes_max` at most, before this returns. Here and while iterating,
+    sizes that cannot be right are CorruptBatch.
+    """
+    return _skim_times(take_payload(buffer, position, header, bytes_max), header)
+
+
 def outline_records(
     buffer: Buffer, position: int, header: BatchHeader, *, bytes_max: int = RECORDS_BYTES_MAX
 ) -> Outline:
@@ -78,6 +89,47 @@ def outline_records(
     if at != len(payload):
         raise CorruptBatch(f"{len(payload) - at} bytes after the last record")
     return outline
+
+
+def _skim_times(data: bytes, header: BatchHeader) -> Iterator[tuple[int, int]]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    at = 0
+    try:
+        for _ in range(header.records_count):
+            if (n := data[at]) < 0x80:
+                at += 1
+            elif (high := data[at + 1]) < 0x80:
+                n += (high << 7) - 0x80
+                at += 2
+            else:
+                n, at = read_varint(data, at)
+            end = at + (n >> 1) if not n & 1 else -1
+            at += 1
+            if (n := data[at]) < 0x80:
+                at += 1
+            elif (high := data[at + 1]) < 0x80:
+                n += (high << 7) - 0x80
+                at += 2
+            else:
+                n, at = read_varint(data, at, 64)
+            timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
+            if (n := data[at]) < 0x80:
+                at += 1
+            elif (high := data[at + 1]) < 0x80:
+                n += (high << 7) - 0x80
+                at += 2
+            else:
+                n, at = read_varint(data, at)
+            if at > end:
+                raise CorruptBatch(f"a record ends at {end}, before its key at {at}")
+            offset = base_offset + (n >> 1 ^ -(n & 1))
+            yield header.max_timestamp if is_append_time else timestamp, offset
+            at = end
+    except IndexError:
+        raise CorruptBatch("a record ends beyond its batch") from None
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
 
 
 def _outline(data: bytes, records_count: int, outline: Outline) -> int:

@@ -1,0 +1,127 @@
+"""The batches in a segment's file, one after another: where they are, and when.
+
+Batches were accepted unread. For searches by time one that cannot be read, or inflates beyond what
+its topic takes, counts with what its header says: its latest timestamp, at its first offset.
+Consumers may be able to read it, so it is not passed over. (Kafka reads all that it accepts, and
+has no such batches.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyk.declared import NamedTuple
+from pyk.disk import File
+from pyk.log.index import TimedOffset
+from pyk.wire.batch import HEADER_BYTES, BatchHeader, peek_header
+from pyk.wire.compression import BatchTooLarge, CorruptBatch
+from pyk.wire.outline import skim_times
+
+SCAN_BYTES = 64 * 1024
+"""How much is read at once where all headers are looked at."""
+SEEK_BYTES = 4096
+"""How much is read at once where one is looked for: an index entry is never far from it."""
+CHEAP_BYTES: Final = 32 * 1024
+"""How many bytes of headers, and of the records of a batch, a cheap search looks at."""
+
+
+class Placed(NamedTuple):
+    """A batch, and where in the file it is."""
+
+    position: int
+    header: BatchHeader
+
+
+class Stretch(NamedTuple):
+    """A part of a segment's file, from the start of a batch to the end of another. It can be read
+    in any thread: the file may meanwhile be appended to, renamed, or removed."""
+
+    file: File
+    name: str
+    start: int
+    end: int
+
+    def batches(self, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
+        """Their records are not looked at. Raise CorruptBatch at what is not a batch, or not all
+        of one."""
+        file, name, position, end = self
+        chunk, start = b"", position
+        while position < end:
+            if position + HEADER_BYTES > start + len(chunk):
+                chunk, start = file.read(position, read_bytes), position
+            header = peek_header(chunk, position - start)
+            if position + header.size > end:
+                raise CorruptBatch(f"the batch at {position} of {name} is cut off")
+            yield Placed(position, header)
+            position += header.size
+
+    def load(self, placed: Placed) -> bytes:
+        return self.file.read(placed.position, placed.header.size)
+
+
+class TakesLong(Exception):
+    """A search would not be cheap."""
+
+
+def first_in(
+    stretch: Stretch,
+    timestamp: int,
+    start_offset: int,
+    inflated_bytes_max: int,
+    *,
+    is_cheap: bool = False,
+) -> TimedOffset | None:
+    """The first record at or after both. Raise TakesLong if that is not to be, CorruptBatch if
+    what is there is damaged."""
+    for placed in stretch.batches(SEEK_BYTES) if is_cheap else stretch.batches():
+        if is_cheap and placed.position - stretch.start > CHEAP_BYTES:
+            raise TakesLong
+        if placed.header.max_timestamp >= timestamp:
+            for found in _times(stretch, placed, start_offset, inflated_bytes_max, is_cheap):
+                if found.timestamp >= timestamp:
+                    return found
+    return None
+
+
+def newest_in(stretch: Stretch, start_offset: int, inflated_bytes_max: int) -> TimedOffset | None:
+    newest: Placed | None = None
+    found: list[TimedOffset] = []
+    for placed in stretch.batches():
+        header = placed.header
+        if header.base_offset < start_offset:
+            # Its latest record may be before the start.
+            found += _times(stretch, placed, start_offset, inflated_bytes_max)
+        elif header.records_count and (
+            newest is None or header.max_timestamp > newest.header.max_timestamp
+        ):
+            newest = placed
+    if newest is not None:
+        found += _times(stretch, newest, start_offset, inflated_bytes_max)
+    return max(found, key=newest_first, default=None)
+
+
+def newest_first(found: TimedOffset) -> tuple[int, int]:
+    return found.timestamp, -found.offset
+
+
+def _times(
+    stretch: Stretch,
+    placed: Placed,
+    start_offset: int,
+    inflated_bytes_max: int,
+    is_cheap: bool = False,
+) -> Iterator[TimedOffset]:
+    """When and where the records of a batch are that are not before the start."""
+    header = placed.header
+    if is_cheap and header.size > CHEAP_BYTES:
+        raise TakesLong
+    bytes_max = min(inflated_bytes_max, CHEAP_BYTES) if is_cheap else inflated_bytes_max
+    try:
+        for timestamp, offset in skim_times(stretch.load(placed), 0, header, bytes_max=bytes_max):
+            if offset >= start_offset:
+                yield TimedOffset(timestamp, offset)
+    except CorruptBatch as unreadable:
+        if isinstance(unreadable, BatchTooLarge) and bytes_max < inflated_bytes_max:
+            raise TakesLong from None
+        yield TimedOffset(header.max_timestamp, max(header.base_offset, start_offset))

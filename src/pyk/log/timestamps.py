@@ -1,0 +1,166 @@
+"""Searches of a log by time: what takes long is handed out to be run in any thread.
+
+    begin -> TimedOffset | None
+          -> TimestampSearch: run it anywhere -> end -> TimedOffset | None, or the next search
+
+- A few headers and a small batch are looked at without a thread, which is enough for most logs.
+- A log that is compacted, retired or truncated meanwhile is searched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Final, TypeAlias
+
+from pyk.log.batches import Stretch, TakesLong, first_in, newest_first, newest_in
+from pyk.log.index import TimedOffset
+from pyk.log.segment import Segment
+from pyk.log.segments import Segments
+from pyk.wire.compression import CorruptBatch
+
+CHEAP_SEGMENTS: Final = 100
+"""How many segments are looked at before others have a turn."""
+
+Steps: TypeAlias = "Generator[TimestampSearch, None, TimedOffset | None]"
+
+
+class TimestampSearch:
+    """What takes long of a search."""
+
+    def __init__(self, look: Callable[[], TimedOffset | None]) -> None:
+        self.found: TimedOffset | None = None
+        self.damage: CorruptBatch | None = None
+        """What was met, which is none if the log was truncated meanwhile."""
+        self._look = look
+        self._rest: Steps | None = None
+        """What to do with that."""
+
+    def run(self) -> None:
+        """To be called in any thread. Raise OSError."""
+        try:
+            self.found = self._look()
+        except CorruptBatch as damage:
+            self.damage = damage
+
+    def end(self) -> TimedOffset | TimestampSearch | None:
+        assert self._rest is not None
+        return begin(self._rest)
+
+    def begin(self, rest: Steps) -> None:
+        self._rest = rest
+
+
+def begin(steps: Steps) -> TimedOffset | TimestampSearch | None:
+    """The answer, or what is to be run first."""
+    try:
+        search = next(steps)
+    except StopIteration as done:
+        found: TimedOffset | None = done.value
+        return found
+    search.begin(steps)
+    return search
+
+
+def run_through(steps: Steps) -> TimedOffset | None:
+    """The answer, however long it takes."""
+    found = begin(steps)
+    while isinstance(found, TimestampSearch):
+        found.run()
+        found = found.end()
+    return found
+
+
+def first_record(segments: Segments, timestamp: int, start: Callable[[], int]) -> Steps:
+    """The first record at or after that time, and not before where the log starts."""
+    while True:
+        try:
+            found = yield from _first_record(segments, timestamp, start())
+        except _HasChanged:
+            continue
+        if found is None or start() <= found.offset < segments.end_offset:
+            return found
+
+
+def newest_record(segments: Segments, start: Callable[[], int]) -> Steps:
+    """The first record of the largest timestamp."""
+    while True:
+        try:
+            found = yield from _newest_record(segments, start())
+        except _HasChanged:
+            continue
+        if found is None or start() <= found.offset < segments.end_offset:
+            return found
+
+
+class _HasChanged(Exception):
+    """A segment that was to be looked into is not there any more."""
+
+
+def _first_record(segments: Segments, timestamp: int, start_offset: int) -> Steps:
+    for base in segments.from_offset(start_offset):
+        segment = yield from _segment_at(segments, base)
+        if segment.newest.timestamp >= timestamp:
+            bytes_max = segments.config.inflated_bytes_max
+            found = yield from _first_in(segments, segment, timestamp, start_offset, bytes_max)
+            if found is not None:
+                return found
+    return None
+
+
+def _newest_record(segments: Segments, start_offset: int) -> Steps:
+    # What a segment says of its newest record may be about one that has gone since.
+    latest: list[tuple[int, int]] = []
+    for base in segments.from_offset(start_offset):
+        segment = yield from _segment_at(segments, base)
+        if segment.newest.timestamp >= 0:
+            latest.append((-segment.newest.timestamp, base))
+    best: TimedOffset | None = None
+    for negated, base in sorted(latest):
+        if best is not None and best.timestamp > -negated:
+            break
+        segment = yield from _segment_at(segments, base)
+        bytes_max = segments.config.inflated_bytes_max
+        found = yield from _first_in(segments, segment, -negated, start_offset, bytes_max)
+        if found is None:
+            stretch = segment.stretch(start_offset)
+            look = partial(newest_in, stretch, start_offset, bytes_max)
+            found = yield from _elsewhere(segments, base, stretch, look)
+        best = max(filter(None, (best, found)), key=newest_first, default=None)
+    return best
+
+
+def _segment_at(segments: Segments, base: int) -> Generator[TimestampSearch, None, Segment]:
+    if not segments.is_open(base) and segments.opened_count % CHEAP_SEGMENTS == 0:
+        yield TimestampSearch(lambda: None)
+    if base not in segments.bases:
+        raise _HasChanged
+    return segments.at(base)
+
+
+def _first_in(
+    segments: Segments,
+    segment: Segment,
+    timestamp: int,
+    start_offset: int,
+    inflated_bytes_max: int,
+) -> Steps:
+    stretch = segment.stretch_by_time(timestamp, start_offset)
+    look = partial(first_in, stretch, timestamp, start_offset, inflated_bytes_max)
+    try:
+        return look(is_cheap=True)
+    except TakesLong:
+        pass
+    return (yield from _elsewhere(segments, segment.base_offset, stretch, look))
+
+
+def _elsewhere(
+    segments: Segments, base: int, stretch: Stretch, look: Callable[[], TimedOffset | None]
+) -> Steps:
+    search = TimestampSearch(look)
+    yield search
+    if search.damage is not None:
+        if base in segments.bases and segments.at(base).size >= stretch.end:
+            raise search.damage
+        raise _HasChanged
+    return search.found
