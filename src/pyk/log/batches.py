@@ -8,13 +8,21 @@ has no such batches.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pyk.declared import NamedTuple
 from pyk.disk import File
 from pyk.log.index import TimedOffset
-from pyk.wire.batch import HEADER_BYTES, BatchHeader, peek_header
+from pyk.wire.batch import (
+    CRC_COVERS_FROM,
+    HEADER_BYTES,
+    BatchHeader,
+    check_crc,
+    peek_header,
+    wrong_crc,
+)
+from pyk.wire.checksum import crc32c
 from pyk.wire.compression import BatchTooLarge, CorruptBatch
 from pyk.wire.outline import skim_times
 
@@ -22,6 +30,8 @@ SCAN_BYTES = 64 * 1024
 """How much is read at once where all headers are looked at."""
 SEEK_BYTES = 4096
 """How much is read at once where one is looked for: an index entry is never far from it."""
+CHECK_BYTES = 1024 * 1024
+"""How much is read at once where all bytes are looked at."""
 CHEAP_BYTES: Final = 32 * 1024
 """How many bytes of headers, and of the records of a batch, a cheap search looks at."""
 
@@ -55,6 +65,39 @@ class Stretch(NamedTuple):
                 raise CorruptBatch(f"the batch at {position} of {name} is cut off")
             yield Placed(position, header)
             position += header.size
+
+    def checked_batches(self, checkpoint: Callable[[int], None]) -> Iterator[Placed]:
+        """The same with the right CRC, each. `checkpoint` is told now and then of how many bytes
+        more that is known, and may raise to stop."""
+        position, end = self.start, self.end
+        while position < end:
+            chunk, at = memoryview(self.file.read(position, CHECK_BYTES)), 0
+            while at + HEADER_BYTES <= len(chunk) or not at:
+                header = peek_header(chunk, at)
+                following = at + header.size
+                if position + following > end:
+                    raise CorruptBatch(f"the batch at {position + at} of {self.name} is cut off")
+                if following <= len(chunk):
+                    check_crc(chunk, at, header)
+                elif at:
+                    break
+                else:
+                    self._check_large(position, header, checkpoint)
+                yield Placed(position + at, header)
+                at = following
+            checkpoint(at)
+            position += at
+
+    def _check_large(
+        self, position: int, header: BatchHeader, checkpoint: Callable[[int], None]
+    ) -> None:
+        """As `check_crc`, with no more than a chunk of it in memory: its size may be wrong."""
+        crc, end = 0, position + header.size
+        for at in range(position + CRC_COVERS_FROM, end, CHECK_BYTES):
+            checkpoint(0)
+            crc = crc32c(self.file.read(at, min(CHECK_BYTES, end - at)), crc)
+        if crc != header.crc:
+            raise wrong_crc(header, crc)
 
     def load(self, placed: Placed) -> bytes:
         return self.file.read(placed.position, placed.header.size)

@@ -24,8 +24,8 @@ from pyk.disk import Disk
 from pyk.log.batch_survival import Batch, LastOfProducer, Survival, survey
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.key_survival import KeySurvival
-from pyk.log.segment import Segment, file_name
-from pyk.log.segments import CLEANED, OFFSET_SPAN_MAX, SUFFIXES, Segments
+from pyk.log.segment import OFFSET_SPAN_MAX, Segment, file_name
+from pyk.log.segments import CLEANED, SUFFIXES, Segments
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import iterate_batches, peek_header
 from pyk.wire.compression import CorruptBatch

@@ -1,8 +1,10 @@
 """The sparse indexes of a segment: from offsets to positions, and from timestamps to offsets.
 
 Both are derived from the log and can be rebuilt from it. So entries gather in memory and reach
-their file when the segment is flushed: an append to the log costs one write, not three. What a
-crash leaves of an index is checked when it is loaded, and rebuilt if it cannot be right.
+their file when the segment is flushed: an append to the log costs one write, not three.
+
+Opening an index looks at its ends only, and its first use reads it as a whole. No entry is believed
+before the log has shown it to be true: bits rot, and a wrong one would hide records.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
@@ -39,17 +41,25 @@ class IndexFile:
     is_optional = False
     """Whether having no entries is the same as having no file."""
 
-    def __init__(self, disk: Disk, path: Path) -> None:
+    def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
         self.has_new_name = False
         """Whether the directory must be synced for the file to be found after a power loss."""
         self._disk = disk
         self._path = path
+        self._base_offset = base_offset
         self.is_unsynced = False
         self._unwritten = bytearray()
+        self._begins_again = False
+        """Whether what the file has is to go with the next write."""
         self._file: File | None = None
 
     def write(self) -> File | None:
         """Write what has gathered. The file is then to be synced; None if nothing has changed."""
+        if self._begins_again:
+            if self._file is not None or self._disk.exists(self._path):
+                self._opened().truncate(0)
+                self.is_unsynced = True
+            self._begins_again = False
         if self._unwritten:
             self._opened().append(self._unwritten)
             self._unwritten = bytearray()
@@ -62,24 +72,35 @@ class IndexFile:
     def release(self) -> None:
         """Let go of the descriptor, after a write. The next one opens the file again."""
         assert not self._unwritten
+        assert not self._begins_again
         self._file = None
 
-    def _load(self) -> bytes:
+    def emptied(self) -> Self:
+        """The same index without any entries, which takes the place of this one in its file when it
+        is written."""
+        again = type(self)(self._disk, self._path, self._base_offset)
+        again._file, again.is_optional = self._file, self.is_optional
+        again.is_unsynced, again.has_new_name = self.is_unsynced, self.has_new_name
+        again._begins_again = True
+        return again
+
+    def _ends(self) -> tuple[int, bytes, bytes]:
+        """How many entries the file has, the first one and the last. Raise DamagedIndex."""
         try:
-            data = self._disk.read(self._path)
+            file = self._disk.open(self._path, must_exist=True)
         except FileNotFoundError:
-            if self.is_optional:
-                return b""
             raise DamagedIndex(f"{self._path.name} is missing") from None
-        if len(data) % self.entry_bytes:
-            raise DamagedIndex(f"{self._path.name} has {len(data)} bytes")
-        return data
+        count, rest = divmod(file.size, self.entry_bytes)
+        if rest:
+            raise DamagedIndex(f"{self._path.name} has {file.size} bytes")
+        if not count:
+            return 0, b"", b""
+        last = (count - 1) * self.entry_bytes
+        return count, file.read(0, self.entry_bytes), file.read(last, self.entry_bytes)
 
     def _rewrite(self, data: Buffer) -> None:
         """Begin again with these entries, which are written with the next that come."""
-        if self._file is not None or self._disk.exists(self._path):
-            self._opened().truncate(0)
-            self.is_unsynced = True
+        self._begins_again = True
         self._unwritten = bytearray(data)
 
     def _opened(self) -> File:
@@ -93,72 +114,101 @@ class OffsetIndex(IndexFile):
     """Where in the log a batch is, by its last offset: the `.index` file.
 
     An entry is 32 bits of offset, counted from the segment's base, and 32 bits of position: in
-    memory one 64-bit number, so that finding one is a bisection in C.
+    memory one 64-bit number, so that finding one is a bisection in C. The number of the entry
+    before the first one is -1, and stands for the start of the log.
     """
 
     entry_bytes = 8
 
     def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
-        super().__init__(disk, path)
-        self._base_offset = base_offset
-        self._entries: array[int] = array("Q")
+        super().__init__(disk, path, base_offset)
+        self._loaded: array[int] | None = array("Q")
+        """The entries, once they were needed."""
+        self._count = 0
+        self._last = Position(base_offset, 0)
+        self._believed = 0
+        """Entries from this one on are not from a file."""
 
     def load(self, log_bytes: int) -> None:
-        """Read the file. Raise DamagedIndex if it does not fit a log of that size."""
-        entries = array("Q", self._load())
-        if sys.byteorder == "little":
-            entries.byteswap()
-        previous = Position(self._base_offset - 1, -1)
-        for entry in entries:
-            found = self._position(entry)
-            if found.offset <= previous.offset or found.position <= previous.position:
-                raise DamagedIndex(f"{self._path.name} is not in order")
-            previous = found
-        if previous.position >= log_bytes:
+        """Look at the file. Raise DamagedIndex if it cannot be of a log of that size."""
+        count, first, last = self._ends()
+        begin, end = (
+            self._position(int.from_bytes(entry, "big")) if entry else self._last
+            for entry in (first, last)
+        )
+        if count and end.position >= log_bytes:
             raise DamagedIndex(f"{self._path.name} points beyond the log")
-        self._entries = entries
+        if count > 1 and (begin.offset >= end.offset or begin.position >= end.position):
+            raise DamagedIndex(f"{self._path.name} is not in order")
+        self._loaded, self._count, self._last, self._believed = None, count, end, count
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._count
 
     @property
     def size(self) -> int:
-        return len(self._entries) * self.entry_bytes
+        return self._count * self.entry_bytes
 
     @property
-    def entries(self) -> list[Position]:
-        return [self._position(entry) for entry in self._entries]
+    def last(self) -> Position:
+        return self._last
+
+    def at(self, number: int) -> Position:
+        return self._position(self._entries[number]) if number >= 0 else self._start
+
+    def is_believed(self, number: int) -> bool:
+        return number < 0 or number >= self._believed
 
     def append(self, offset: int, position: int) -> None:
         entry = (offset - self._base_offset) << 32 | position
-        assert not self._entries or entry > self._entries[-1], (offset, position)
+        assert not self._count or offset > self._last.offset, (offset, self._last)
         self._entries.append(entry)
+        self._count += 1
+        self._last = Position(offset, position)
         self._unwritten += entry.to_bytes(8, "big")
 
-    def lookup(self, offset: int) -> Position:
-        """The last entry at or before `offset`: reading from there finds it."""
+    def before(self, offset: int) -> int:
+        """The number of the last entry at or before `offset`: reading from there finds it."""
         wanted = (offset - self._base_offset) << 32 | 0xFFFF_FFFF
-        found = bisect_right(self._entries, max(wanted, 0))
-        return self._position(self._entries[found - 1]) if found else self._start
+        return bisect_right(self._entries, max(wanted, 0)) - 1
 
-    def lookup_position(self, position: int) -> Position:
-        """The last entry at or before `position` in the log."""
-        found = bisect_right(self._entries, position, key=lambda entry: entry & 0xFFFF_FFFF)
-        return self._position(self._entries[found - 1]) if found else self._start
+    def before_position(self, position: int) -> int:
+        """That of the last entry at or before `position` in the log."""
+        return bisect_right(self._entries, position, key=lambda entry: entry & 0xFFFF_FFFF) - 1
 
     def clear(self) -> None:
-        self._entries = array("Q")
-        self._rewrite(b"")
+        self._loaded = array("Q")
+        self._keep(0)
 
     def truncate(self, offset: int) -> None:
         """Forget the entries at or after `offset`."""
         kept = bisect_left(self._entries, max(offset - self._base_offset, 0) << 32)
-        if kept < len(self._entries):
+        if kept < self._count:
             del self._entries[kept:]
-            data = array("Q", self._entries)
+            self._keep(kept)
+
+    def drop(self, number: int) -> None:
+        """Forget an entry that is wrong."""
+        del self._entries[number]
+        self._believed -= number < self._believed
+        self._keep(self._count - 1)
+
+    def _keep(self, count: int) -> None:
+        entries = array("Q", self._entries)
+        if sys.byteorder == "little":
+            entries.byteswap()
+        self._count, self._believed = count, min(self._believed, count)
+        self._last = self.at(count - 1)
+        self._rewrite(entries.tobytes())
+
+    @property
+    def _entries(self) -> array[int]:
+        if self._loaded is None:
+            entries = array("Q", self._disk.read(self._path))
             if sys.byteorder == "little":
-                data.byteswap()
-            self._rewrite(data.tobytes())
+                entries.byteswap()
+            self._loaded = entries
+        return self._loaded
 
     @property
     def _start(self) -> Position:
@@ -177,66 +227,73 @@ class TimeIndex(IndexFile):
     entry_bytes = 12
 
     def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
-        super().__init__(disk, path)
-        self._base_offset = base_offset
-        self._timestamps: list[int] = []
-        self._offsets: list[int] = []
+        super().__init__(disk, path, base_offset)
+        self._loaded: bytearray | None = bytearray()
+        """The entries as they are in the file, once they were needed."""
+        self._count = 0
+        self.last: TimedOffset | None = None
 
     def load(self) -> None:
-        """Read the file. Raise DamagedIndex if it is not in order."""
-        data = self._load()
-        timestamps, offsets = [], []
-        for start in range(0, len(data), self.entry_bytes):
-            timestamps.append(int.from_bytes(data[start : start + 8], "big", signed=True))
-            relative = int.from_bytes(data[start + 8 : start + 12], "big")
-            offsets.append(self._base_offset + relative)
-        if any(a >= b for a, b in pairwise(timestamps)):
-            raise DamagedIndex(f"{self._path.name} is not in order of time")
-        if any(a > b for a, b in pairwise(offsets)):
-            raise DamagedIndex(f"{self._path.name} is not in order of offsets")
-        self._timestamps, self._offsets = timestamps, offsets
+        """Look at the file. Raise DamagedIndex if its ends are not in order."""
+        count, first, last = self._ends()
+        if count > 1:
+            begin, end = self._timed(first), self._timed(last)
+            if begin.timestamp >= end.timestamp or begin.offset > end.offset:
+                raise DamagedIndex(f"{self._path.name} is not in order")
+        self.last = self._timed(last) if count else None
+        self._loaded, self._count = None, count
 
-    def check(self, next_offset: int) -> None:
-        """Raise DamagedIndex if it does not fit a log that ends there."""
-        if self._offsets and self._offsets[-1] >= next_offset:
-            raise DamagedIndex(f"{self._path.name} points beyond the log")
+    def __len__(self) -> int:
+        return self._count
 
     @property
     def size(self) -> int:
-        return len(self._timestamps) * self.entry_bytes
+        return self._count * self.entry_bytes
 
-    @property
-    def entries(self) -> list[TimedOffset]:
-        return [TimedOffset(*pair) for pair in zip(self._timestamps, self._offsets, strict=True)]
-
-    @property
-    def last(self) -> TimedOffset | None:
-        return TimedOffset(self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+    def at(self, number: int) -> TimedOffset:
+        start = number * self.entry_bytes
+        return self._timed(self._entries[start : start + self.entry_bytes])
 
     def append(self, timestamp: int, offset: int) -> None:
         """Remember it, unless a larger or equal timestamp is known already."""
-        if self._timestamps and timestamp <= self._timestamps[-1]:
+        if self.last is not None and timestamp <= self.last.timestamp:
             return
-        self._timestamps.append(timestamp)
-        self._offsets.append(offset)
-        self._unwritten += self._encoded(timestamp, offset)
+        relative = offset - self._base_offset
+        entry = timestamp.to_bytes(8, "big", signed=True) + relative.to_bytes(4, "big")
+        self._entries.extend(entry)
+        self._count += 1
+        self.last = TimedOffset(timestamp, offset)
+        self._unwritten += entry
 
-    def lookup(self, timestamp: int) -> int:
-        """An offset before which everything is older than `timestamp`."""
-        found = bisect_left(self._timestamps, timestamp)
-        return self._offsets[found - 1] if found else self._base_offset
+    def before(self, timestamp: int) -> int:
+        """The number of the last entry that is older than `timestamp`, or -1."""
+        return bisect_left(range(self._count), timestamp, key=self._timestamp) - 1
 
     def clear(self) -> None:
-        self._timestamps, self._offsets = [], []
-        self._rewrite(b"")
+        self._keep(0)
 
     def truncate(self, offset: int) -> None:
         """Forget the entries at or after `offset`."""
-        kept = bisect_left(self._offsets, offset)
-        if kept < len(self._offsets):
-            del self._timestamps[kept:], self._offsets[kept:]
-            self._rewrite(b"".join(map(self._encoded, self._timestamps, self._offsets)))
+        kept = bisect_left(range(self._count), offset, key=lambda number: self.at(number).offset)
+        if kept < self._count:
+            self._keep(kept)
 
-    def _encoded(self, timestamp: int, offset: int) -> bytes:
-        relative = offset - self._base_offset
-        return timestamp.to_bytes(8, "big", signed=True) + relative.to_bytes(4, "big")
+    def _keep(self, count: int) -> None:
+        del self._entries[count * self.entry_bytes :]
+        self._count = count
+        self.last = self.at(count - 1) if count else None
+        self._rewrite(self._entries)
+
+    @property
+    def _entries(self) -> bytearray:
+        if self._loaded is None:
+            self._loaded = bytearray(self._disk.read(self._path))
+        return self._loaded
+
+    def _timestamp(self, number: int) -> int:
+        start = number * self.entry_bytes
+        return int.from_bytes(self._entries[start : start + 8], "big", signed=True)
+
+    def _timed(self, entry: Buffer) -> TimedOffset:
+        timestamp = int.from_bytes(entry[:8], "big", signed=True)
+        return TimedOffset(timestamp, self._base_offset + int.from_bytes(entry[8:], "big"))

@@ -138,14 +138,16 @@ class Log:
         start_offset: int = 0,
         high_watermark: int = 0,
         cleaned_until: int = 0,
+        checkpoint: Callable[[int], None] = lambda checked_bytes: None,
     ) -> Self:
         """The log in a directory, made if it is not there.
 
         After a clean shutdown `recovery_point` is None. Otherwise everything from there on is
-        checked, and what was torn is dropped. Raise CorruptLog if what was durable is damaged.
+        checked, and what was torn is dropped. `checkpoint` is told now and then of how many bytes
+        more were checked, and may raise to stop. Raise CorruptLog if what was durable is damaged.
         """
         disk = MovableDirectory(disk, directory)
-        segments = Segments.open(disk, directory, config, recovery_point, cleaned_until)
+        segments = Segments.open(disk, directory, config, recovery_point, cleaned_until, checkpoint)
         if segments.end_offset < start_offset:
             # What was deleted on request may not all have been durable: then a crash came, and it
             # was known to be committed, or all of the log was about to go. Or else it is damage.
@@ -164,6 +166,7 @@ class Log:
             start_offset=start_offset,
             high_watermark=high_watermark,
             suspect=[] if recovery_point is None else segments.from_offset(recovery_point),
+            checkpoint=checkpoint,
         )
         log = cls(disk, directory, segments, state, start_offset, high_watermark)
         if start_offset < cleaned_until <= log.end_offset:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from pyk.log.producers import Producers
 from pyk.log.segment import Segment
 from pyk.log.transactions import AbortedTransaction
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
+
+_BATCHES_AT_ONCE: Final = 1024
 
 
 def note(
@@ -28,15 +31,25 @@ def note(
 
 
 def replay(
-    producers: Producers, segment: Segment, start_offset: int, end_offset: int
+    producers: Producers,
+    segment: Segment,
+    start_offset: int,
+    end_offset: int,
+    checkpoint: Callable[[int], None] = lambda read_bytes: None,
 ) -> Iterator[AbortedTransaction]:
-    """Let `producers` see what is in a segment between two offsets, and give what was aborted."""
-    first = segment.locate(start_offset)
+    """Let `producers` see what is in a segment between two offsets, and give what was aborted.
+    `checkpoint` is called now and then, and may raise to stop."""
+    first = segment.locate(max(start_offset, segment.without_producers_until))
     if first is None:
         return
-    for placed in segment.batches(first.position):
-        if placed.header.last_offset >= end_offset:
+    for number, placed in enumerate(segment.batches(first.position)):
+        header = placed.header
+        if header.last_offset >= end_offset:
             break
-        aborted = note(producers, placed.header, lambda placed=placed: segment.load(placed))  # type: ignore[misc]
+        if not number % _BATCHES_AT_ONCE:
+            checkpoint(0)
+        if header.producer_id < 0:
+            continue
+        aborted = note(producers, header, lambda placed=placed: segment.load(placed))  # type: ignore[misc]
         if aborted is not None:
             yield aborted

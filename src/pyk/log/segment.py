@@ -6,7 +6,9 @@ the page cache. What is wrong with the file is `CorruptBatch` with its position.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +20,7 @@ from pyk.log.batches import SCAN_BYTES, SEEK_BYTES, Placed, Stretch, first_in
 from pyk.log.index import DamagedIndex, OffsetIndex, Position, TimedOffset, TimeIndex
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer, FileSlice
-from pyk.wire.batch import BatchHeader, check_crc
+from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
 from pyk.wire.records import RECORDS_BYTES_MAX
 
@@ -26,6 +28,12 @@ NOTHING_PASSED = Position(0, 0)
 
 INDEX_INTERVAL_BYTES = 4096
 NO_TIMESTAMP = -1
+
+OFFSET_SPAN_MAX = 2**31 - 1
+"""Indexes count offsets from the base in 32 bits."""
+
+WRONG_ENTRIES_MAX = 8
+"""After so many in a row there is more use in building an index anew."""
 
 WRITEBACK_BYTES = 8 * 1024 * 1024
 """How much may gather in the page cache before the disk is to begin with it. Left alone, the system
@@ -76,6 +84,8 @@ class Segment:
         self.path = directory / (file_name(base_offset, ".log") + draft)
         self.newest = TimedOffset(NO_TIMESTAMP, base_offset)
         """The largest timestamp, and the last offset of the first batch that has it."""
+        self.without_producers_until = base_offset
+        """Before this offset recovery has seen no batch of a producer with an id."""
         self._disk = disk
         self._is_named = must_exist
         self.is_dirty = not self._is_named
@@ -116,10 +126,9 @@ class Segment:
             segment._offsets.load(segment.size)
             segment._times.load()
             segment._settle()
-            segment._times.check(segment.next_offset)
         except (DamagedIndex, CorruptBatch):
             # Whether it is the log that is damaged shows without an index.
-            segment._rebuild(segment.batches())
+            segment._rebuild()
         return segment
 
     @classmethod
@@ -130,32 +139,39 @@ class Segment:
         base_offset: int,
         index_interval_bytes: int = INDEX_INTERVAL_BYTES,
         durable_end: int = 0,
+        checkpoint: Callable[[int], None] = lambda checked_bytes: None,
     ) -> tuple[Self, int]:
         """A segment after a crash: every whole batch is kept, a torn tail dropped, the indexes
-        built anew. The segment, and the bytes that were dropped.
+        built anew. The segment, and the bytes that were dropped. `checkpoint` is told of how many
+        bytes more were checked, and may raise to stop: nothing was changed then.
 
         What was durable before `durable_end` cannot be torn: if any of it is bad or missing,
         nothing is dropped and CorruptBatch raised.
         """
         segment = cls(disk, directory, base_offset, index_interval_bytes, must_exist=True)
-        valid: list[Placed] = []
-        broken: CorruptBatch | None = None
+        segment._forget_indexes()
+        end, lost_from, broken, has_producers = 0, base_offset, None, False
         try:
-            for placed in segment.batches():
-                segment._check(placed)
-                valid.append(placed)
+            for placed in segment.stretch_at(0).checked_batches(checkpoint):
+                header = placed.header
+                # The CRC does not cover offsets: of two that contradict either may be wrong.
+                lost_from = min(lost_from, header.base_offset)
+                segment._check_offsets(header)
+                segment._index(placed)
+                end, lost_from = placed.position + header.size, header.next_offset
+                has_producers |= header.producer_id >= 0
         except CorruptBatch as found:
             broken = found
-        end = valid[-1].position + valid[-1].header.size if valid else 0
         dropped = segment.size - end
-        if broken is not None and segment.next_offset < durable_end:
+        if broken is not None and lost_from < durable_end:
             raise CorruptBatch(
-                f"{segment.path.name} is damaged at {end}, offset {segment.next_offset}, which was"
-                f" durable: {broken}"
+                f"{segment.path.name} is damaged at {end}, offset {lost_from}, which was durable:"
+                f" {broken}"
             )
         if dropped:
             segment._cut(end)
-        segment._rebuild(iter(valid))
+        if not has_producers:
+            segment.without_producers_until = segment.next_offset
         return segment, dropped
 
     @property
@@ -231,7 +247,11 @@ class Segment:
     def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
         """The batches from a position on, which must be the start of one. Their records are not
         looked at. Raise CorruptBatch at what is not a batch, or not all of one."""
-        return Stretch(self._file, self.path.name, position, self.size).batches(read_bytes)
+        return self.stretch_at(position).batches(read_bytes)
+
+    def stretch_at(self, position: int) -> Stretch:
+        """What there is from the start of a batch on."""
+        return Stretch(self._file, self.path.name, position, self.size)
 
     def load(self, placed: Placed) -> bytes:
         return self._file.read(placed.position, placed.header.size)
@@ -242,10 +262,8 @@ class Segment:
             return None
         if self._last is not None and offset >= self._last.header.base_offset:
             return self._last
-        position = self._offsets.lookup(offset).position
-        if self._passed.offset <= offset:
-            position = max(position, self._passed.position)
-        for placed in self.batches(position, SEEK_BYTES):
+        passed = self._passed.position if self._passed.offset <= offset else 0
+        for placed in self._from_entry(lambda: self._offsets.before(offset), passed):
             if placed.header.last_offset >= offset:
                 end = placed.position + placed.header.size
                 self._passed = Position(placed.header.next_offset, end)
@@ -285,14 +303,13 @@ class Segment:
     def stretch(self, offset: int) -> Stretch:
         """What there is from the batch on that holds the offset."""
         first = self.locate(offset)
-        start = self.size if first is None else first.position
-        return Stretch(self._file, self.path.name, start, self.size)
+        return self.stretch_at(self.size if first is None else first.position)
 
     def stretch_by_time(self, timestamp: int, start_offset: int) -> Stretch:
         """Where to look for the first record at or after both."""
         if timestamp > self.newest.timestamp:
-            return self.stretch(self.next_offset)
-        return self.stretch(max(self._times.lookup(timestamp), start_offset))
+            return self.stretch_at(self.size)
+        return self.stretch(max(self._offset_before(timestamp), start_offset))
 
     def truncate(self, offset: int) -> None:
         """Forget every batch that reaches `offset` or beyond."""
@@ -303,7 +320,10 @@ class Segment:
         self._offsets.truncate(found.header.base_offset)
         self._times.truncate(found.header.base_offset)
         self.aborted.truncate(found.header.base_offset)
-        self._settle()
+        try:
+            self._settle()
+        except DamagedIndex:
+            self._rebuild()
         if not self.size:
             self._first_timestamp = None
 
@@ -352,50 +372,139 @@ class Segment:
         """Where the last batch ends that fits, and the offset of the next one."""
         if self.size <= limit and (end_offset is None or end_offset >= self.next_offset):
             return self.size, self.next_offset
-        near = max(self._offsets.lookup_position(limit).position, first.position)
-        if end_offset is not None:
-            near = min(near, max(self._offsets.lookup(end_offset - 1).position, first.position))
-        for position, header in self.batches(near, SEEK_BYTES):
-            reaches = end_offset is not None and header.last_offset >= end_offset
-            if position > first.position and (position + header.size > limit or reaches):
-                return position, header.base_offset
-        return self.size, self.next_offset
+
+        def near() -> int:
+            number = self._offsets.before_position(limit)
+            return (
+                number if end_offset is None else min(number, self._offsets.before(end_offset - 1))
+            )
+
+        end, next_offset = first.position + first.header.size, first.header.next_offset
+        with suppress(CorruptBatch):  # What is before the damage can be read.
+            for position, header in self._from_entry(near, first.position):
+                reaches = end_offset is not None and header.last_offset >= end_offset
+                if position > first.position and (position + header.size > limit or reaches):
+                    return position, header.base_offset
+                end, next_offset = position + header.size, header.next_offset
+        return end, next_offset
 
     def _cut(self, size: int) -> None:
         self._last, self._passed = None, NOTHING_PASSED
+        self.without_producers_until = self.base_offset
         self._file.truncate(size)
         self.size = size
         self._written_back = min(self._written_back, size)
         self.is_dirty = True
 
-    def _check(self, placed: Placed) -> None:
-        check_crc(self.load(placed), 0, placed.header)
-        if placed.header.base_offset < self.next_offset:
-            raise CorruptBatch(f"the batch at {placed.position} goes back to an earlier offset")
-        self.next_offset = placed.header.next_offset
+    def _check_offsets(self, header: BatchHeader) -> None:
+        if header.base_offset < self.next_offset:
+            raise CorruptBatch(f"{header.base_offset} comes after {self.next_offset}")
+        if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
+            raise CorruptBatch(f"{header.last_offset} is too far from {self.base_offset}")
 
-    def _rebuild(self, batches: Iterator[Placed]) -> None:
+    def _from_entry(self, find: Callable[[], int], known: int) -> Iterator[Placed]:
+        """The batches from the index entry on of which `find` gives the number, or from where a
+        batch is known to be, if that is later. Entries that are wrong are forgotten."""
+        offsets = self._offsets
+        for _ in range(WRONG_ENTRIES_MAX):
+            number = find()
+            entry = offsets.at(number)
+            if entry.position <= known:
+                return self.batches(known, SEEK_BYTES)
+            if offsets.is_believed(number):
+                return self.batches(entry.position, SEEK_BYTES)
+            batches = self._batches_of(entry)
+            if batches is not None:
+                return batches
+            offsets.drop(number)
+            self.is_dirty = True
+        self._index_again()
+        return self.batches(max(self._offsets.at(find()).position, known), SEEK_BYTES)
+
+    def _batches_of(self, entry: Position) -> Iterator[Placed] | None:
+        """The batches from an index entry on, or None if it is wrong. Its offset is the last one of
+        the batch there. Kafka had, before version 4, one entry for all that was appended at once,
+        with the last offset of all."""
+        batches, passed = self.batches(entry.position, SEEK_BYTES), []
+        try:
+            for placed in batches:
+                header = placed.header
+                if header.base_offset > entry.offset or header.last_offset > entry.offset:
+                    return None
+                passed.append(placed)
+                if header.last_offset == entry.offset:
+                    return chain(passed, batches)
+        except CorruptBatch:
+            pass
+        return None
+
+    def _index_again(self) -> None:
+        """So much is wrong that there is more use in reading all batches, as far as they go."""
+        self._offsets = self._offsets.emptied()
+        self.is_dirty = True
+        since_entry = 0
+        with suppress(CorruptBatch):
+            for position, header in self.batches():
+                if since_entry > self._index_interval_bytes:
+                    self._offsets.append(header.last_offset, position)
+                    since_entry = 0
+                since_entry += header.size
+
+    def _offset_before(self, timestamp: int) -> int:
+        """An offset before which everything is older."""
+        # Of two entries in order at most one is wrong, and what is before the earlier one is older
+        # in any case: it is between where it should be and the later one.
+        times = self._times
+        number = times.before(timestamp)
+        for earlier in range(number - 1, max(number - 1 - WRONG_ENTRIES_MAX, -1), -1):
+            entry, later = times.at(earlier), times.at(earlier + 1)
+            are_in_order = entry.timestamp < later.timestamp and entry.offset <= later.offset
+            if are_in_order and later.timestamp < timestamp and self._is_true(entry):
+                return entry.offset
+        return self.base_offset
+
+    def _is_true(self, entry: TimedOffset) -> bool:
+        placed = self.locate(entry.offset) if entry.offset >= self.base_offset else None
+        return placed is not None and placed.header.max_timestamp == entry.timestamp
+
+    def _rebuild(self) -> None:
+        """Build the indexes anew. Raise CorruptBatch, and all is as it was."""
+        before = self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry
+        try:
+            self._forget_indexes()
+            for placed in self.batches():
+                self._index(placed)
+        except CorruptBatch:
+            self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry = (
+                before
+            )
+            raise
+
+    def _forget_indexes(self) -> None:
+        self._offsets, self._times = self._offsets.emptied(), self._times.emptied()
         self.next_offset = self.base_offset
         self.newest = TimedOffset(NO_TIMESTAMP, self.base_offset)
         self._bytes_since_entry = 0
         self.is_dirty = True
-        self._offsets.clear()
-        self._times.clear()
-        for placed in batches:
-            self._index(placed)
 
     def _settle(self) -> None:
         """Take from the indexes what they know, and the rest from the batches after them. Raise
-        DamagedIndex if an entry is not of the batch that it points to."""
+        DamagedIndex if their last entries are not of the batches that they name."""
         self.next_offset = self.base_offset
-        self.newest = self._times.last or TimedOffset(NO_TIMESTAMP, self.base_offset)
-        indexed = self._offsets.lookup_position(self.size)
+        newest, indexed = self._times.last, self._offsets.last
+        self.newest = newest or TimedOffset(NO_TIMESTAMP, self.base_offset)
         self._bytes_since_entry = self.size - indexed.position
-        for placed in self.batches(indexed.position):
+        batches = self._batches_of(indexed) if len(self._offsets) else self.batches()
+        if batches is None:
+            raise DamagedIndex(f"{self.path.name} has another offset at {indexed}")
+        is_true = newest is None
+        for placed in batches:
             header = placed.header
-            if 0 < placed.position == indexed.position and header.base_offset > indexed.offset:
-                raise DamagedIndex(f"{self.path.name} has another offset at {indexed}")
+            if newest is not None and header.base_offset <= newest.offset <= header.last_offset:
+                is_true = header.max_timestamp == newest.timestamp
             self._note(header)
+        if newest is not None and not (is_true or self._is_true(newest)):
+            raise DamagedIndex(f"{self.path.name} has another timestamp than {newest}")
 
     def _index(self, placed: Placed) -> None:
         header = placed.header

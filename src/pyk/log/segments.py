@@ -15,7 +15,7 @@ What makes a crash at any point harmless:
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,7 +24,7 @@ from pyk.disk import Disk, File
 from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
 from pyk.log.epochs import FILE_NAME as EPOCHS
-from pyk.log.segment import Piece, Segment, file_name
+from pyk.log.segment import OFFSET_SPAN_MAX, Piece, Segment, file_name
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
@@ -40,8 +40,6 @@ DRAFT = ".tmp"
 KEYS = "keys" + CLEANED
 """Where a compaction keeps the keys that do not fit into memory."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
-OFFSET_SPAN_MAX = 2**31 - 1
-"""Indexes count offsets from the base in 32 bits."""
 
 
 class CorruptLog(Exception):
@@ -98,13 +96,15 @@ class Segments:
         config: LogConfig,
         recovery_point: int | None = None,
         cleaned_until: int = 0,
+        checkpoint: Callable[[int], None] = lambda checked_bytes: None,
     ) -> Self:
         """The log in a directory, made if it is not there.
 
         After a clean shutdown `recovery_point` is None and only the last segment is looked into.
         Otherwise everything from it on is checked, and what a crash has torn is dropped. Before
         `cleaned_until` it was compacted: there are gaps that Kafka's compaction leaves. Raise
-        CorruptLog if anything before the recovery point is damaged.
+        CorruptLog if anything before the recovery point is damaged, and what `checkpoint` raises,
+        which is told now and then of how many bytes more were checked.
         """
         segments = cls(disk, directory, config)
         if not disk.exists(directory):
@@ -113,7 +113,7 @@ class Segments:
         try:
             segments._tidy()
             if recovery_point is not None:
-                segments._recover(recovery_point, cleaned_until)
+                segments._recover(recovery_point, cleaned_until, checkpoint)
             if not segments._bases:
                 segments._create(0)
             segments.flushed_end = segments.active.next_offset
@@ -384,7 +384,9 @@ class Segments:
         is_old = began >= 0 and waited > self._roll_ms
         return is_old or not active.has_index_room(config.segment_index_bytes)
 
-    def _recover(self, recovery_point: int, cleaned_until: int) -> None:
+    def _recover(
+        self, recovery_point: int, cleaned_until: int, checkpoint: Callable[[int], None]
+    ) -> None:
         """Check every segment that may hold what was not durable. Each is whole, and meets the
         next, or what follows goes: nobody was told that it is durable."""
         suspect = self.from_offset(recovery_point) if self._bases else []
@@ -395,6 +397,7 @@ class Segments:
                 base,
                 self.config.index_interval_bytes,
                 durable_end=recovery_point,
+                checkpoint=checkpoint,
             )
             segment.flush()
             self._opened[base] = segment

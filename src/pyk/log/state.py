@@ -6,7 +6,7 @@ start of each segment says where replaying may begin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -48,12 +48,13 @@ class LogState:
         start_offset: int,
         high_watermark: int,
         suspect: list[int],
+        checkpoint: Callable[[int], None] = lambda read_bytes: None,
     ) -> Self:
         """What the log in a directory says. `suspect` are the bases of segments that recovery has
-        looked into: what was aborted in them is indexed anew."""
+        looked into: what was aborted in them is indexed anew. `checkpoint` may raise to stop."""
         state = cls(disk, directory, segments)
         state._load_epochs(start_offset)
-        state._load_producers(high_watermark, suspect)
+        state._load_producers(high_watermark, suspect, checkpoint)
         return state
 
     def begin_epoch(self, header: BatchHeader) -> None:
@@ -138,7 +139,12 @@ class LogState:
                     epoch = header.partition_leader_epoch
                     yield EpochStart(epoch, header.base_offset)
 
-    def _load_producers(self, high_watermark: int, suspect: list[int]) -> None:
+    def _load_producers(
+        self,
+        high_watermark: int,
+        suspect: list[int],
+        checkpoint: Callable[[int], None] = lambda read_bytes: None,
+    ) -> None:
         """The last snapshot that is not beyond the high watermark is where to start: it has
         nothing of transactions that have ended, and their ends are not final above it."""
         segments, end = self._segments, self._segments.end_offset
@@ -149,7 +155,7 @@ class LogState:
             segments.at(base).forget_aborted()
         for base in segments.from_offset(offset) if offset < end else ():
             segment = segments.at(base)
-            for aborted in replay(self.producers, segment, offset, end):
+            for aborted in replay(self.producers, segment, offset, end, checkpoint):
                 if base in suspect:
                     segment.note_aborted(aborted)
         self.producers.on_high_watermark(high_watermark)

@@ -48,8 +48,7 @@ class TransactionIndex(IndexFile):
     is_optional = True
 
     def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
-        super().__init__(disk, path)
-        self._base_offset = base_offset
+        super().__init__(disk, path, base_offset)
         self._entries: list[AbortedTransaction] = []
 
     def load(self) -> None:
@@ -57,13 +56,24 @@ class TransactionIndex(IndexFile):
         replays the segment."""
         entries: list[AbortedTransaction] = []
         previous_offset = self._base_offset - 1
-        for version, *fields in _ENTRY.iter_unpack(self._load()):
+        for version, *fields in _ENTRY.iter_unpack(self._read()):
             entry = AbortedTransaction(*fields)
             if version != _VERSION or entry.last_offset <= previous_offset or not _fits(entry):
                 raise DamagedIndex(f"{self._path.name} has version {version} of {entry}")
             previous_offset = entry.last_offset
             entries.append(entry)
         self._entries = entries
+
+    def _read(self) -> bytes:
+        try:
+            data = self._disk.read(self._path)
+        except FileNotFoundError:
+            if self.is_optional:
+                return b""
+            raise DamagedIndex(f"{self._path.name} is missing") from None
+        if len(data) % self.entry_bytes:
+            raise DamagedIndex(f"{self._path.name} has {len(data)} bytes")
+        return data
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -100,7 +110,7 @@ class TransactionIndex(IndexFile):
     def replace(self, transactions: list[AbortedTransaction]) -> None:
         """Forget what a damaged file says, and know these, durably."""
         self._disk.replace(self._path, _packed(transactions))
-        self._file = None
+        self._file, self._begins_again = None, False
         self._entries, self._unwritten = list(transactions), bytearray()
 
     def clear(self) -> None:

@@ -32,6 +32,7 @@ _EPOCH_AT = 12
 _MAGIC_AT = 16
 _CRC_AT = 17
 _ATTRIBUTES_AT = 21
+CRC_COVERS_FROM: Final = _ATTRIBUTES_AT
 _MAX_TIMESTAMP_AT = 35
 _PRODUCER_AT = 43
 _PRODUCER = struct.Struct(">qh")
@@ -258,10 +259,14 @@ def iterate_batches(
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     """Raise CorruptBatch unless the bytes of the batch are those that its CRC was taken of."""
-    covered = memoryview(buffer)[position + _ATTRIBUTES_AT : position + header.size]
+    covered = memoryview(buffer)[position + CRC_COVERS_FROM : position + header.size]
     crc = crc32c(covered)
     if crc != header.crc:
-        raise CorruptBatch(f"the CRC of the batch is {header.crc:#010x}, of its bytes {crc:#010x}")
+        raise wrong_crc(header, crc)
+
+
+def wrong_crc(header: BatchHeader, crc: int) -> CorruptBatch:
+    return CorruptBatch(f"the CRC of the batch is {header.crc:#010x}, of its bytes {crc:#010x}")
 
 
 def stamp_offset(
