@@ -423,6 +423,7 @@ class Log:
         from pyk.log.compaction import remove_draft
 
         if self.is_worth(compaction):
+            self._state.on_compaction(rewritten.bases)
             self._segments.swap_in(rewritten.bases)
         else:
             remove_draft(compaction.disk, self.directory, rewritten.bases[0])

@@ -6,10 +6,11 @@ start of each segment says where replaying may begin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pyk.disk import Disk, File
 from pyk.log.checkpoints import DamagedCheckpoint
@@ -24,6 +25,8 @@ from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 
+_ABORTED: Final = ".txnindex"
+
 
 class LogState:
     """Made by `open`."""
@@ -35,6 +38,9 @@ class LogState:
         self._directory = directory
         self._segments = segments
         self._snapshots = Snapshots(disk, directory, segments.names)
+        self._with_aborted = _with_aborted(segments.names)
+        """The bases, in order, of the segments that may have aborted transactions. Most have none,
+        and are not opened to see that."""
         self.unsynced: list[File] = []
         """Files that are to be synced with the log."""
 
@@ -68,7 +74,12 @@ class LogState:
         """A batch of a producer with an id is in the log."""
         aborted = note(self.producers, header, lambda: data)
         if aborted is not None:
-            self._segments.active.note_aborted(aborted)
+            self._note_aborted(self._segments.active, aborted)
+
+    def on_compaction(self, bases: Sequence[int]) -> None:
+        """These segments are about to become one, with the aborted transactions of all."""
+        if not set(bases).isdisjoint(self._with_aborted):
+            self._add_with_aborted(bases[0])
 
     def take_snapshot(self, offset: int) -> None:
         """What is known now is what the batches before `offset` say."""
@@ -107,7 +118,12 @@ class LogState:
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records between the two."""
         found: list[AbortedTransaction] = []
-        for base in self._segments.from_offset(start_offset):
+        bases = self._segments.bases
+        first = bisect_left(self._with_aborted, self._segments.from_offset(start_offset)[0])
+        for base in self._with_aborted[first:]:
+            at = bisect_left(bases, base)
+            if at == len(bases) or bases[at] != base:
+                continue
             in_segment = self.aborted_index(base).collect(start_offset, end_offset)
             found += in_segment.transactions
             if in_segment.is_complete:
@@ -121,6 +137,15 @@ class LogState:
             return segment.aborted
         except DamagedIndex:
             return self._rebuilt_aborted_index(segment)
+
+    def _note_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
+        segment.note_aborted(aborted)
+        self._add_with_aborted(segment.base_offset)
+
+    def _add_with_aborted(self, base: int) -> None:
+        at = bisect_left(self._with_aborted, base)
+        if self._with_aborted[at : at + 1] != [base]:
+            self._with_aborted.insert(at, base)
 
     def _load_epochs(self, start_offset: int) -> None:
         try:
@@ -157,7 +182,7 @@ class LogState:
             segment = segments.at(base)
             for aborted in replay(self.producers, segment, offset, end, checkpoint):
                 if base in suspect:
-                    segment.note_aborted(aborted)
+                    self._note_aborted(segment, aborted)
         self.producers.on_high_watermark(high_watermark)
 
     def _rebuilt_aborted_index(self, segment: Segment) -> TransactionIndex:
@@ -170,3 +195,9 @@ class LogState:
                     pass
         segment.replace_aborted(list(replay(producers, segment, base, segment.next_offset)))
         return segment.aborted
+
+
+def _with_aborted(names: Iterable[str]) -> list[int]:
+    """Whose index of aborted transactions is there, or was to be when a crash came."""
+    stems = {name[: name.index(_ABORTED)] for name in names if _ABORTED in name}
+    return sorted(int(stem) for stem in stems if stem.isdigit())
