@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from pyk.log.compaction import plan, rewrite
 from pyk.log.segments import Segments
-from pyk.wire.batch import TimestampType, read_header
-from pyk.wire.compression import Compression, CorruptBatch
+from pyk.wire.batch import TimestampType, encode_batch, read_header
+from pyk.wire.compression import Compression, CorruptBatch, compress
 from pyk.wire.prefixed import ControlType
-from pyk.wire.records import Record, build_batch, read_records
+from pyk.wire.records import RECORDS_BYTES_MAX, Record, build_batch, read_records
 from tests.log.compacted import (
     CONFIG,
     HOME,
@@ -408,11 +408,70 @@ def test_damage_stops_it_and_nothing_has_changed(filled: Filled) -> None:
     assert disk.contents() == before
 
 
-def test_a_batch_that_inflates_without_end_stops_it(filled: Filled) -> None:
-    filled.put((b"a", bytes(17 * 1024**2)), codec=Compression.ZSTD)
+def appended(filled: Filled, payload: bytes, codec: Compression, records_count: int = 1) -> bytes:
+    """A batch that nobody has looked into, with the right CRC."""
+    base = filled.log.end_offset
+    data = encode_batch(
+        payload,
+        base_offset=base,
+        partition_leader_epoch=0,
+        attributes=codec,
+        last_offset_delta=records_count - 1,
+        base_timestamp=NOW,
+        max_timestamp=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=records_count,
+    )
+    filled.log.append(data, read_header(data), NOW)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("payload", "codec"),
+    [
+        (b"this is not gzip", Compression.GZIP),
+        (b"these are no records", Compression.NONE),
+        (b"", Compression.ZSTD),
+        (compress(Compression.ZSTD, bytes(17 * 1024**2)), Compression.ZSTD),
+    ],
+    ids=["does not inflate", "is malformed", "is empty", "is too large"],
+)
+def test_a_batch_that_cannot_be_read_is_kept_as_it_is(
+    filled: Filled, payload: bytes, codec: Compression
+) -> None:
+    filled.put((b"a", b"1"), (b"b", b"1"))
+    kept = appended(filled, payload, codec)
+    filled.put((b"a", b"2"))
     filled.log.roll()
-    with pytest.raises(CorruptBatch, match="inflates"):
+    for _ in range(2):
         filled.compact()
+        assert [data for _, data in batches(filled.log)][1] == kept
+        assert [header.records_count for header, _ in batches(filled.log)] == [1, 1, 1]
+
+
+def test_a_topic_that_takes_large_batches_is_compacted() -> None:
+    size = RECORDS_BYTES_MAX // 2 + 1000
+    filled = Filled(SimulatedDisk(), replace(LARGE, max_message_bytes=4 * size))
+    filled.put((b"a", bytes(size)), (b"b", bytes(size)), codec=Compression.ZSTD)
+    filled.put((b"a", b"2"))
+    filled.log.roll()
+    filled.compact()
+    found = [(record.offset, record.key) for record in data_records(filled.log)]
+    assert found == [(1, b"b"), (2, b"a")]
+
+
+def test_tombstones_behind_which_nothing_can_be_read_stay(filled: Filled) -> None:
+    """Their batch cannot be given a delete horizon."""
+    # Attributes, times, key, no value, and five headers in no bytes.
+    record = bytes((0, 0, 0, 2)) + b"a" + b"\x01\x0a"
+    kept = appended(filled, bytes((len(record) << 1,)) + record, Compression.NONE)
+    filled.put((b"b", b"1"))
+    filled.log.roll()
+    for later in range(3):
+        filled.compact(NOW + later * RETENTION_MS)
+        assert next(data for _, data in batches(filled.log)) == kept
 
 
 def test_a_segment_that_is_gone_is_not_made_again(filled: Filled) -> None:

@@ -79,6 +79,9 @@ class Transactions:
 class Surveyed(NamedTuple):
     tombstoned: Bits
     """Which of the batches of data have tombstones."""
+    unreadable: Bits
+    """Which of them nobody can make out the keys of, though their CRC is right: they were accepted
+    unread, and are kept as they are. Their records have no numbers."""
     producers: dict[int, LastOfProducer]
     """What the log would know of active producers if it ended where the surveyed batches do."""
 
@@ -96,9 +99,12 @@ def survey(
     aborted: Iterable[AbortedTransaction],
     keys: KeySurvival,
     active: Container[int],
+    inflated_bytes_max: int,
 ) -> Surveyed:
-    """Tell `keys` of all records. `active` are the producers that the log knows."""
-    transactions, surveyed, number, next_offset = Transactions(aborted), Surveyed(Bits(), {}), 0, 0
+    """Tell `keys` of all records. `active` are the producers that the log knows. Raise CorruptBatch
+    for a wrong CRC."""
+    transactions, surveyed = Transactions(aborted), Surveyed(Bits(), Bits(), {})
+    number, next_offset = 0, 0
     for header, data in batches:
         check_crc(data, 0, header)
         if header.base_offset < next_offset:
@@ -112,10 +118,14 @@ def survey(
         if transactions.is_aborted(header):
             keys.skip(header.records_count)
         else:
-            outline = outline_records(data, 0, header)
-            keys.add(outline.keys)
-            if outline.tombstones:
-                surveyed.tombstoned.add(number)
+            try:
+                outline = outline_records(data, 0, header, bytes_max=inflated_bytes_max)
+            except CorruptBatch:
+                surveyed.unreadable.add(number)
+            else:
+                keys.add(outline.keys)
+                if outline.tombstones:
+                    surveyed.tombstoned.add(number)
         number += 1
     return surveyed
 
@@ -131,13 +141,16 @@ class Survival:
         producers: Mapping[int, LastOfProducer],
         now_ms: int,
         horizon_ms: int,
+        inflated_bytes_max: int,
     ) -> None:
+        self._inflated_bytes_max = inflated_bytes_max
         self.transactions = Transactions(aborted)
         self._now_ms = now_ms
         self._horizon_ms = horizon_ms
         self._producers = producers
         self._keys = keys
         self._tombstoned = surveyed.tombstoned
+        self._unreadable = surveyed.unreadable
         self._surveyed_producers = surveyed.producers
         self._batches = 0
         self._records = 0
@@ -164,23 +177,30 @@ class Survival:
     def _kept_data(self, header: BatchHeader, data: bytes) -> bytes | None:
         number, first, count = self._batches, self._records, header.records_count
         self._batches += 1
-        self._records += count
         self.transactions.is_aborted(header)
+        if number in self._unreadable:
+            return data
+        self._records += count
         survivors = self._keys.survivors(first, count)
         if not survivors:
             return None
         if survivors == (1 << count) - 1 and number not in self._tombstoned:
             return data
-        return self._shrunk(header, data, survivors)
+        try:
+            return self._shrunk(header, data, survivors)
+        except CorruptBatch:
+            # What is wrong is behind the keys. With what should go it can be kept as it is.
+            return data
 
     def _shrunk(self, header: BatchHeader, data: bytes, survivors: int) -> bytes | None:
-        outline = outline_records(data, 0, header)
+        bytes_max = self._inflated_bytes_max
+        outline = outline_records(data, 0, header, bytes_max=bytes_max)
         count, tombstones = header.records_count, set(outline.tombstones)
         kept = list(compress(range(count), map("1".__eq__, reversed(f"{survivors:0{count}b}"))))
         if self._has_passed(header):
             kept = [number for number in kept if number not in tombstones]
         elif not header.has_delete_horizon and not tombstones.isdisjoint(kept):
-            records = list(read_records(data, 0, header))
+            records = list(read_records(data, 0, header, bytes_max=bytes_max))
             return self._with_horizon(header, [records[number] for number in kept])
         if not kept:
             return None

@@ -7,7 +7,8 @@
 - Tombstones, and markers of transactions that have no records left, first get a delete horizon
   and go once it has passed (KIP-534): who reads the log in the meantime learns of the deletion.
 - Emptied batches stay where they tell how far a producer was, or where a segment ends.
-- What is damaged is CorruptBatch, and all is as it was: rot must not get a new CRC.
+- What is damaged is CorruptBatch, and all is as it was: rot must not get a new CRC. A batch that
+  cannot be read though its CRC is right was accepted so, and is kept as it is.
 """
 
 from __future__ import annotations
@@ -143,14 +144,15 @@ def rewrite_groups(
     sources = _Sources(disk, directory, checkpoint)
     aborted = list(aborted)
     keys = KeySurvival(disk, directory, memory_bytes)
+    bytes_max = plan.config.inflated_bytes_max
     try:
         batches = sources.batches(chain.from_iterable(plan.groups))
-        surveyed = survey(batches, aborted, keys, producers)
+        surveyed = survey(batches, aborted, keys, producers, bytes_max)
         keys.settle(checkpoint)
     finally:
         keys.close()
     horizon_ms = min(plan.now_ms + plan.config.delete_retention_ms, INT64_MAX)
-    survival = Survival(keys, surveyed, aborted, producers, plan.now_ms, horizon_ms)
+    survival = Survival(keys, surveyed, aborted, producers, plan.now_ms, horizon_ms, bytes_max)
     for bases in plan.groups:
         try:
             rewritten = _rewrite_group(sources, bases, plan, survival)
