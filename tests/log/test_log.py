@@ -20,7 +20,7 @@ from pyk.wire.compression import Compression
 from pyk.wire.prefixed import ControlType, encode_end_marker
 from pyk.wire.records import Record, build_batch, read_records
 from tests.log.test_segment import taken
-from tests.simulated_disk import ROOT, SimulatedDisk
+from tests.simulated_disk import ROOT, Content, SimulatedDisk
 
 HOME = ROOT / "topic-0"
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150, file_delete_delay_ms=10)
@@ -276,6 +276,63 @@ def test_flushes_are_due_by_count_and_by_time(log: Log) -> None:
     assert log.flushed_end == 3
     assert not log.is_flush_due(99)
     assert log.is_flush_due(100)
+
+
+def test_a_repeated_batch_waits_for_the_flush_of_the_first(log: Log) -> None:
+    log.config = replace(SMALL, flush_messages=1)
+    add(log, batch(producer_id=ANN, sequence=0))
+    flush = log.begin_flush()
+    assert add(log, batch(producer_id=ANN, sequence=0)).is_repeated
+    assert log.is_flush_due(0)
+    flush.run()
+    assert log.is_flush_due(0)
+    log.end_flush(flush)
+    assert add(log, batch(producer_id=ANN, sequence=0)).is_repeated
+    assert not log.is_flush_due(0)
+
+
+def test_what_a_failed_flush_had_is_due_still(log: Log) -> None:
+    log.config = replace(SMALL, flush_ms=100)
+    add(log, batch())
+    log.begin_flush()
+    assert log.is_flush_due(100)
+
+
+class DirectoryBusyOnce(SimulatedDisk):
+    """It cannot open a directory to sync it, once, and counts how many files were synced."""
+
+    is_busy = False
+    synced_files = 0
+
+    def sync_directory(self, path: Path) -> None:
+        if self.is_busy:
+            self.is_busy = False
+            raise OSError("Too many open files")
+        super().sync_directory(path)
+
+    def _sync(self, content: Content) -> None:
+        self.synced_files += 1
+        super()._sync(content)
+
+
+def test_files_of_a_flush_that_failed_are_synced_by_the_next_one_only() -> None:
+    disk = DirectoryBusyOnce()
+    log = Log.open(disk, HOME, SMALL)
+    add(log, batch())
+    disk.is_busy = True
+    with pytest.raises(OSError, match="Too many"):
+        log.flush()
+    disk.synced_files = 0
+    log.flush()
+    assert disk.synced_files >= 3, "the log and two indexes"
+    assert Log.open(disk.synced(), HOME, SMALL, recovery_point=1).end_offset == 1
+    disk.synced_files = 0
+    add(log, batch())
+    log.flush()
+    assert disk.synced_files == 1, "the indexes have nothing new"
+    disk.synced_files = 0
+    log.flush()
+    assert disk.synced_files == 0
 
 
 def test_a_flush_that_a_truncation_overtook_says_nothing(log: Log) -> None:

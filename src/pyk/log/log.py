@@ -122,6 +122,9 @@ class Log:
         self._segments = segments
         self._state = state
         self._unflushed_since: int | None = None
+        """When the first of what is not durable was appended."""
+        self._unbegun_since: int | None = None
+        """The same of what no flush has begun with."""
         self._compaction: Compaction | None = None
         """The one that is under way."""
         self.is_dropped = False
@@ -453,12 +456,13 @@ class Log:
     def is_flush_due(self, now_ms: int) -> bool:
         """Whether flush.messages or flush.ms ask for it."""
         config = self._segments.config
-        is_wanted = config.flush_messages != INT64_MAX or config.flush_ms != INT64_MAX
-        if self._unflushed_since is None or not is_wanted:
+        if config.flush_messages == INT64_MAX and config.flush_ms == INT64_MAX:
             return False
-        unflushed = self.end_offset - self.flushed_end
-        waited = now_ms - self._unflushed_since
-        return unflushed >= config.flush_messages or waited >= config.flush_ms
+        # While a flush is under way nothing of it is durable: a batch that is repeated waits, too.
+        if self.end_offset - self.flushed_end >= config.flush_messages:
+            return True
+        since = self._unflushed_since
+        return since is not None and now_ms - since >= config.flush_ms
 
     @property
     def rolled_end(self) -> int:
@@ -484,11 +488,12 @@ class Log:
         """What to sync, in any thread. Then `end_flush` is told."""
         flush = self._segments.begin_flush(self._state.unsynced)
         self._state.unsynced = []
-        self._unflushed_since = None
+        self._unbegun_since = None
         return flush
 
     def end_flush(self, flush: Flush) -> None:
         self._segments.end_flush(flush)
+        self._unflushed_since = self._unbegun_since
 
     def flush(self) -> None:
         """Make everything durable that was appended so far."""
@@ -539,5 +544,7 @@ class Log:
             raise storage_error(self.directory.name, error) from error
         if self._unflushed_since is None:
             self._unflushed_since = now_ms
+        if self._unbegun_since is None:
+            self._unbegun_since = now_ms
         if header.producer_id >= 0:
             self._state.note(data, header)

@@ -54,6 +54,7 @@ class Flush(NamedTuple):
     directory: Path | None
     disk: Disk
     truncations: int
+    number: int
 
     def run(self) -> None:
         """Raise SyncFailed."""
@@ -77,7 +78,7 @@ class Segments:
         self._directory = directory
         self._bases: list[int] = []
         self._opened: dict[int, Segment] = {}
-        self._truncations = 0
+        self._truncations = self._flushes = 0
         self._is_cut = False
         """Whether a truncation has failed before it was durable."""
         self._under_way: list[Flush] = []
@@ -274,12 +275,17 @@ class Segments:
             files += unsynced.files
             has_new_names |= unsynced.has_new_names
         directory = self._directory if has_new_names else None
-        flush = Flush(self.end_offset, files, directory, self._disk, self._truncations)
+        files = list(dict.fromkeys(files))
+        self._flushes += 1
+        flush = Flush(
+            self.end_offset, files, directory, self._disk, self._truncations, self._flushes
+        )
         self._under_way.append(flush)
         return flush
 
     def end_flush(self, flush: Flush) -> None:
-        self._under_way = [other for other in self._under_way if other is not flush]
+        # It has the files of those that were under way when it began, which may have failed.
+        self._under_way = [other for other in self._under_way if other.number > flush.number]
         if flush.truncations == self._truncations:
             self.flushed_end = max(self.flushed_end, flush.end_offset)
 
