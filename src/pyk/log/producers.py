@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from pyk.declared import Enum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError
@@ -66,14 +65,16 @@ class AppendedBatch(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
-class Producer(Struct):
+class Producer(Struct, frozen=True):
+    """It does not change, so that a snapshot of many is a list of them, for any thread to write."""
+
     producer_id: int
     epoch: int = NO_EPOCH
     coordinator_epoch: int = -1
     """Of the coordinator that wrote the last marker."""
     last_timestamp: int = NO_TIMESTAMP
     current_txn_first_offset: int | None = None
-    batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
+    batches: tuple[AppendedBatch, ...] = ()
     """The latest of the epoch, oldest first."""
 
     @property
@@ -84,10 +85,8 @@ class Producer(Struct):
     def last_data_offset(self) -> int:
         return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
-    def enter(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
+    def batches_of(self, epoch: int) -> tuple[AppendedBatch, ...]:
+        return self.batches if epoch == self.epoch else ()
 
 
 class Producers:
@@ -207,30 +206,37 @@ class Producers:
         if header.is_control:
             assert header.records_count == 0, "markers are for end_transaction"
             return
-        producer = self._known(header.producer_id)
-        producer.enter(header.producer_epoch)
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        known = self._producers.get(producer_id) or Producer(producer_id)
+        first_offset = known.current_txn_first_offset
+        if first_offset is None and header.is_transactional:
+            self._guards.pop(producer_id, None)
+            first_offset = header.base_offset
+            self._open[first_offset] = producer_id
         timestamp, delta = header.max_timestamp, header.last_offset_delta
         batch = AppendedBatch(header.last_sequence, header.last_offset, delta, timestamp)
-        producer.batches.append(batch)
-        producer.last_timestamp = timestamp
-        if header.is_transactional and producer.current_txn_first_offset is None:
-            self._guards.pop(header.producer_id, None)
-            producer.current_txn_first_offset = header.base_offset
-            self._open[header.base_offset] = header.producer_id
+        batches = (*known.batches_of(epoch)[1 - BATCHES_KEPT :], batch)
+        self._producers[producer_id] = Producer(
+            producer_id, epoch, known.coordinator_epoch, timestamp, first_offset, batches
+        )
 
     def end_transaction(
         self, header: BatchHeader, outcome: ControlType, coordinator_epoch: int
     ) -> AbortedTransaction | None:
         """A marker is in the log. What it aborted, if it did, is for the transaction index."""
-        producer = self._known(header.producer_id)
-        producer.enter(header.producer_epoch)
-        producer.coordinator_epoch = coordinator_epoch
-        producer.last_timestamp = header.max_timestamp
-        self._guards.pop(header.producer_id, None)
-        first_offset = producer.current_txn_first_offset
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        known = self._producers.get(producer_id) or Producer(producer_id)
+        self._producers[producer_id] = Producer(
+            producer_id,
+            epoch,
+            coordinator_epoch,
+            header.max_timestamp,
+            batches=known.batches_of(epoch),
+        )
+        self._guards.pop(producer_id, None)
+        first_offset = known.current_txn_first_offset
         if first_offset is None:
             return None
-        producer.current_txn_first_offset = None
         del self._open[first_offset]
         marker_offset = header.base_offset
         insort(self._unreplicated, (first_offset, marker_offset))
@@ -289,17 +295,20 @@ class Producers:
         # Here, since a log has no snapshot before it has a second segment, or is closed.
         from pyk.log.snapshot_content import encode_snapshot
 
-        return encode_snapshot(
-            self._producers[producer_id] for producer_id in sorted(self._producers)
-        )
+        return encode_snapshot(self)
 
     def load(self, data: Buffer) -> None:
         """Know what the snapshot says and nothing else. Raise DamagedSnapshot, changing nothing."""
         from pyk.log.snapshot_content import decode_snapshot
 
+        self.restore(decode_snapshot(data))
+
+    def restore(self, known: Iterable[Producer]) -> None:
+        """Know these and nothing else, nothing of ended transactions either. Raise DamagedSnapshot,
+        changing nothing."""
         producers: dict[int, Producer] = {}
         transactions: dict[int, int] = {}
-        for producer in decode_snapshot(data):
+        for producer in known:
             first_offset = producer.current_txn_first_offset
             if producer.producer_id in producers or first_offset in transactions:
                 raise DamagedSnapshot(f"{producer} contradicts another entry")
@@ -310,12 +319,6 @@ class Producers:
         self._open = dict(sorted(transactions.items()))
         self._unreplicated = []
         self._guards = {}
-
-    def _known(self, producer_id: int) -> Producer:
-        producer = self._producers.get(producer_id)
-        if producer is None:
-            producer = self._producers[producer_id] = Producer(producer_id)
-        return producer
 
 
 def _repeated(producer: Producer, header: BatchHeader) -> AppendedBatch | None:

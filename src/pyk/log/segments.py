@@ -17,10 +17,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from pyk.declared import NamedTuple
-from pyk.disk import Disk, File
+from pyk.disk import Disk
 from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
 from pyk.log.epochs import FILE_NAME as EPOCHS
@@ -46,11 +46,16 @@ class CorruptLog(Exception):
     """What was durable is damaged or gone. Nothing was cut away."""
 
 
+class Synced(Protocol):
+    def sync(self) -> None:
+        """Raise SyncFailed."""
+
+
 class Flush(NamedTuple):
     """What is to be synced, by any thread, for everything before `end_offset` to be durable."""
 
     end_offset: int
-    files: list[File]
+    files: list[Synced]
     directory: Path | None
     disk: Disk
     truncations: int
@@ -259,7 +264,7 @@ class Segments:
             gone.append(base)
         return gone
 
-    def begin_flush(self, also: Iterable[File] = ()) -> Flush:
+    def begin_flush(self, also: Iterable[Synced] = ()) -> Flush:
         """What to sync, other new files of the log included, so that all that was appended is
         durable. When that is done, `end_flush` is told. Raise OSError, and it is as if this had
         not been called."""

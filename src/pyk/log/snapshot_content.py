@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 from pyk.errors import ProtocolError
-from pyk.log.producers import NO_OFFSET, AppendedBatch, DamagedSnapshot, Producer
+from pyk.log.producers import BATCHES_KEPT, NO_OFFSET, AppendedBatch, DamagedSnapshot, Producer
 from pyk.types import Buffer
 from pyk.wire.checksum import crc32c
 from pyk.wire.codec import read
@@ -28,7 +29,7 @@ _BATCH = struct.Struct(">qiqiq")
 
 
 def encode_snapshot(producers: Iterable[Producer]) -> bytes:
-    known = list(producers)
+    known = sorted(producers, key=attrgetter("producer_id"))
     snapshot = ProducerSnapshot(crc=0, producer_entries=[_entry(p) for p in known])
     data = bytearray(encode_value(snapshot, _SNAPSHOT_VERSION))
     batches = [(p.producer_id, *batch) for p in known for batch in p.batches]
@@ -61,21 +62,18 @@ def _entry(producer: Producer) -> ProducerEntry:
 
 def _producer(entry: ProducerEntry, batches: list[AppendedBatch] | None) -> Producer:
     first_offset = entry.current_txn_first_offset
-    producer = Producer(
+    if batches is None and entry.last_offset >= 0:
+        # The timestamp may be that of a later marker: Kafka's snapshot has one for both.
+        sequence, delta = entry.last_sequence, entry.offset_delta
+        batches = [AppendedBatch(sequence, entry.last_offset, delta, entry.timestamp)]
+    return Producer(
         entry.producer_id,
         entry.epoch,
         entry.coordinator_epoch,
         entry.timestamp,
         None if first_offset < 0 else first_offset,
+        tuple(batches or ())[-BATCHES_KEPT:],
     )
-    if batches is not None:
-        producer.batches.extend(batches)
-    elif entry.last_offset >= 0:
-        # The timestamp may be that of a later marker: Kafka's snapshot has one for both.
-        sequence, delta = entry.last_sequence, entry.offset_delta
-        batch = AppendedBatch(sequence, entry.last_offset, delta, entry.timestamp)
-        producer.batches.append(batch)
-    return producer
 
 
 def _read(

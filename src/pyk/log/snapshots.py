@@ -1,21 +1,48 @@
 """The `.snapshot` files of a log: what was known of its producers at an offset, which is the name.
 
-They are derived from the log and checked when they are read, so they are written without a sync of
-their own, and a damaged one is as good as none. One is kept for each segment, from where replaying
-it begins, and one for the end of a log that was closed.
+They are derived from the log and checked when they are read, so a damaged one is as good as none,
+and one of many producers is written with the next flush, in its thread. One is kept for each
+segment, from where replaying it begins, and one for the end of a log that was closed.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from pyk.disk import Disk, File
-from pyk.log.producers import DamagedSnapshot, Producers
+from pyk.log.producers import DamagedSnapshot, Producer, Producers
 from pyk.log.segment import file_name
 
 SUFFIX = ".snapshot"
+
+
+class Snapshot:
+    """A file that is there, and what is to be written to it with the next flush."""
+
+    def __init__(self, file: File, known: list[Producer]) -> None:
+        self.known: list[Producer] | None = known
+        """None once it is written."""
+        self._file: File | None = file
+        self._unwritten = [known]
+
+    def sync(self) -> None:
+        """Write it, in any thread. Raise SyncFailed. Without room on the disk it stays damaged:
+        replaying begins earlier then, and that is all."""
+        from pyk.log.snapshot_content import encode_snapshot
+
+        file = self._file
+        if file is None:
+            return
+        # Two flushes may have it, of which the first was thought to have failed: one of them takes
+        # what is to be written.
+        with suppress(OSError, IndexError):
+            file.append(encode_snapshot(self._unwritten.pop()))
+            self.known = None
+        file.sync()
+        self._file = None
 
 
 class Snapshots:
@@ -25,18 +52,21 @@ class Snapshots:
         self._directory = directory
         stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
         self._offsets = sorted(int(stem) for stem in stems if stem.isdigit())
+        self._unwritten: dict[int, Snapshot] = {}
 
     @property
     def offsets(self) -> list[int]:
         return list(self._offsets)
 
-    def write(self, offset: int, producers: Producers) -> File:
-        """What is known at this offset. The file is to be synced, and its name."""
+    def write(self, offset: int, producers: Producers) -> Snapshot:
+        """What is known at this offset. The file is to be synced, and its name. Raise OSError."""
         self._remove(offset)
         file = self._disk.open(self._path(offset))
-        file.append(producers.snapshot())
-        self._offsets = sorted([*self._offsets, offset])
-        return file
+        insort(self._offsets, offset)
+        snapshot = Snapshot(file, list(producers))
+        self._unwritten = {o: s for o, s in self._unwritten.items() if s.known is not None}
+        self._unwritten[offset] = snapshot
+        return snapshot
 
     def load(self, producers: Producers, offset_max: int, start_offset: int) -> int:
         """Make `producers` know what the last snapshot says that is not after `offset_max`. Where
@@ -45,7 +75,7 @@ class Snapshots:
             if offset < start_offset:
                 break
             try:
-                producers.load(self._disk.read(self._path(offset)))
+                self._load(producers, offset)
             except DamagedSnapshot:
                 self._remove(offset)
             else:
@@ -67,7 +97,16 @@ class Snapshots:
             if offset not in kept:
                 self._remove(offset)
 
+    def _load(self, producers: Producers, offset: int) -> None:
+        unwritten = self._unwritten.get(offset)
+        known = unwritten.known if unwritten is not None else None
+        if known is not None:
+            producers.restore(known)
+        else:
+            producers.load(self._disk.read(self._path(offset)))
+
     def _remove(self, offset: int) -> None:
+        self._unwritten.pop(offset, None)
         if offset in self._offsets:
             self._disk.remove(self._path(offset))
             self._offsets.remove(offset)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from pyk.disk import Disk, File
+from pyk.disk import Disk
 from pyk.log.checkpoints import DamagedCheckpoint
 from pyk.log.epochs import EpochStart, LeaderEpochs
 from pyk.log.index import DamagedIndex
@@ -20,7 +20,7 @@ from pyk.log.producers import Producers
 from pyk.log.replay import note, replay
 from pyk.log.segment import Segment
 from pyk.log.segments import Segments
-from pyk.log.snapshots import Snapshots
+from pyk.log.snapshots import Snapshot, Snapshots
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
@@ -41,7 +41,7 @@ class LogState:
         self._with_aborted = _with_aborted(segments.names)
         """The bases, in order, of the segments that may have aborted transactions. Most have none,
         and are not opened to see that."""
-        self.unsynced: list[File] = []
+        self.unsynced: list[Snapshot] = []
         """Files that are to be synced with the log."""
 
     @classmethod
