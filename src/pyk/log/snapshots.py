@@ -36,11 +36,14 @@ class Snapshot:
         file = self._file
         if file is None:
             return
-        # Two flushes may have it, of which the first was thought to have failed: one of them takes
-        # what is to be written.
-        with suppress(OSError, IndexError):
-            file.append(encode_snapshot(self._unwritten.pop()))
-            self.known = None
+        try:
+            known = self._unwritten.pop()
+        except IndexError:
+            pass  # Another flush, which was thought to have failed, is about to write it.
+        else:
+            with suppress(OSError):
+                file.append(encode_snapshot(known))
+                self.known = None
         file.sync()
         self._file = None
 
