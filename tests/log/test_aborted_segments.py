@@ -100,7 +100,7 @@ def test_what_was_aborted_is_found_in_the_segment_that_several_have_become(
     log.flush()
     compaction = log.begin_compaction(10_000)
     assert compaction is not None
-    log.end_compaction(compaction, compaction.run(disk))
+    log.end_compaction(compaction, compaction.run())
     assert [each[1:3] for each in log.aborted(0, log.end_offset)] == [(first, last)]
     again = reopened(log, disk, config)
     assert [each[1:3] for each in again.aborted(0, again.end_offset)] == [(first, last)]

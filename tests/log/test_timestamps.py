@@ -183,7 +183,7 @@ def test_segments_that_are_compacted_during_a_search_are_searched_again() -> Non
     log.flush()
     compaction = log.begin_compaction(10_000)
     assert compaction is not None
-    log.end_compaction(compaction, compaction.run(disk))
+    log.end_compaction(compaction, compaction.run())
     search.found = None
     assert log.end_find_timestamp(search) == (5999, 5000)
 
@@ -217,7 +217,7 @@ def test_the_newest_record_is_found_where_compaction_has_emptied_the_newest_batc
     log.flush()
     compaction = log.begin_compaction(10_000)
     assert compaction is not None
-    log.end_compaction(compaction, compaction.run(disk))
+    log.end_compaction(compaction, compaction.run())
     assert log.find_newest() == (4, 2)
 
 
