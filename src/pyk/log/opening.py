@@ -45,16 +45,18 @@ class LogOpening(Struct):
     topic_id: Uuid = ZERO_UUID
     """As it is found."""
 
-    def attempt(self, checkpoint: Callable[[], None] = lambda: None) -> Log | Exception | None:
+    def attempt(
+        self, checkpoint: Callable[[int], None] = lambda checked_bytes: None
+    ) -> Log | Exception | None:
         """The log, or why there is none: CorruptLog, DamagedCheckpoint, UnknownTopic or OSError.
-        None if it was only being made when a crash came. Raise what `checkpoint` does, which is
-        called now and then."""
+        None if it was only being made when a crash came. `checkpoint` is told now and then of how
+        many bytes more were recovered, and may raise to stop."""
         try:
             return self._open(checkpoint)
         except (CorruptLog, DamagedCheckpoint, UnknownTopic, OSError) as failure:
             return failure
 
-    def _open(self, checkpoint: Callable[[], None]) -> Log | None:
+    def _open(self, checkpoint: Callable[[int], None]) -> Log | None:
         path = self.data_directory / name_of(self.partition)
         topic_id = read_topic_id(self.disk, path)
         if topic_id is None:
@@ -72,6 +74,7 @@ class LogOpening(Struct):
             start_offset=self.known.get(LOG_START_OFFSETS, 0),
             high_watermark=self.known.get(HIGH_WATERMARKS, 0),
             cleaned_until=self.known.get(CLEANER_OFFSETS, 0),
+            checkpoint=checkpoint,
         )
         log.release()
         self.topic_id = topic_id

@@ -3,8 +3,13 @@ signals and says how far it is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import trio
 
+from pyk.log.log import Log
+from pyk.log.opening import LogOpening
 from pyk.log.recovery import Recovery
 from pyk.offload import Elsewhere, interruptibly
 from pyk.replication.topic_logs import TopicLogs
@@ -25,7 +30,7 @@ async def recover_logs(
     async def work() -> None:
         for partition, size in todo:
             opening = directory.begin_opening(partition)
-            logs.end_opening(opening, await interruptibly(offload, opening.attempt))
+            logs.end_opening(opening, await interruptibly(offload, partial(_attempt, opening)))
             recovery.logs += 1
             recovery.bytes += size
 
@@ -36,3 +41,7 @@ async def recover_logs(
     finally:
         # Also if it was interrupted: the next start goes on from there.
         directory.end_recovery()
+
+
+def _attempt(opening: LogOpening, checkpoint: Callable[[], None]) -> Log | Exception | None:
+    return opening.attempt(lambda _: checkpoint())
