@@ -40,7 +40,8 @@ async def recover_logs(
                 nursery.start_soon(work)
     finally:
         # Also if it was interrupted: the next start goes on from there.
-        directory.end_recovery()
+        with trio.CancelScope(shield=True):
+            await offload(directory.end_recovery)
 
 
 def _attempt(opening: LogOpening, checkpoint: Callable[[], None]) -> Log | Exception | None:
