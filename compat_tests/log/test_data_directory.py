@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from compat_tests.kafka.server import KafkaServer, kafka_server, wait_until_it_leads
 from pyk.disk import RealDisk
-from pyk.log.checkpoints import CLEANER_OFFSETS, read_offsets
+from pyk.log.checkpoints import CLEANER_OFFSETS, read_offsets, write_topic_id
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
@@ -306,10 +306,13 @@ def append_to(data_dir: Path, *, is_closed: bool) -> dict[str, list[Record]]:
             append_some(log, number, codec)
         log.flush()
         expected[topic] = shown(log)
+        # As pyk writes it, with a line that Kafka does not know.
+        write_topic_id(DISK, log.directory, directory.topic_ids[Partition(topic, 0)])
     if is_closed:
         directory.close()
     else:
         directory.checkpoint()
+        directory.let_go()
     return expected
 
 

@@ -211,8 +211,10 @@ def test_pyk_writes_the_epochs_and_the_topic_id_that_kafka_wrote(
     topic_id = read_topic_id(DISK, partition)
     assert topic_id is not None
     write_topic_id(DISK, tmp_path, topic_id)
-    for name in (LEADER_EPOCHS, PARTITION_METADATA):
-        assert (tmp_path / name).read_bytes() == (partition / name).read_bytes()
+    assert (tmp_path / LEADER_EPOCHS).read_bytes() == (partition / LEADER_EPOCHS).read_bytes()
+    # A checksum follows, which Kafka passes over: see `test_data_directory`.
+    theirs = (partition / PARTITION_METADATA).read_bytes()
+    assert (tmp_path / PARTITION_METADATA).read_bytes().startswith(theirs + b"\nchecksum: ")
     assert epochs.entries == [(0, 0)]
 
 
