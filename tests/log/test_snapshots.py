@@ -12,7 +12,8 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.producers import Producers
 from pyk.log.segment import file_name
-from pyk.log.snapshots import Snapshots
+from pyk.log.snapshots import QUICK_PRODUCERS, Snapshots
+from pyk.wire.batch import read_header
 from tests.log.test_log import ANN, BOB, HOME, add, batch, names
 from tests.simulated_disk import SimulatedDisk
 
@@ -33,42 +34,56 @@ def content(disk: SimulatedDisk, offset: int) -> bytes:
     return disk.read(HOME / file_name(offset, ".snapshot"))
 
 
-def test_rolling_writes_nothing_of_producers(disk: SimulatedDisk, log: Log) -> None:
+def with_many_producers(log: Log) -> int:
+    """So many that writing them would hold others up. Where the log ends then."""
+    numbers = range(100, 100 + QUICK_PRODUCERS + 1)
+    add(log, *(batch(producer_id=number, sequence=0) for number in numbers))
+    return log.end_offset
+
+
+def test_rolling_writes_nothing_of_many_producers(disk: SimulatedDisk, log: Log) -> None:
     """The loop would be held in proportion to how many there are."""
-    add(log, *(batch(producer_id=number, sequence=0) for number in range(100)))
+    end = with_many_producers(log)
     log.roll()
-    assert content(disk, 100) == b""
+    assert content(disk, end) == b""
     log.flush()
-    assert content(disk, 100) == log.producers.snapshot()
+    assert content(disk, end) == log.producers.snapshot()
+
+
+def test_those_of_few_producers_are_written_at_once(disk: SimulatedDisk, log: Log) -> None:
+    add(log, batch(producer_id=ANN, sequence=0))
+    log.roll()
+    assert content(disk, 1) == log.producers.snapshot()
 
 
 def test_what_comes_after_a_snapshot_is_not_in_it(disk: SimulatedDisk, log: Log) -> None:
-    add(log, batch(producer_id=ANN, sequence=0))
+    end = with_many_producers(log)
     log.roll()
     known = log.producers.snapshot()
     flush = log.begin_flush()
-    add(log, batch(producer_id=ANN, sequence=1), batch(producer_id=BOB, sequence=0))
+    add(log, batch(producer_id=ANN, sequence=0), batch(producer_id=BOB, sequence=0))
     flush.run()
     log.end_flush(flush)
-    assert content(disk, 1) == known
+    assert content(disk, end) == known
 
 
 def test_truncating_goes_back_to_a_snapshot_that_is_not_written_yet(
     disk: SimulatedDisk, log: Log
 ) -> None:
     add(log, batch(producer_id=ANN, sequence=0))
+    end = with_many_producers(log)
     log.roll()
     add(log, batch(producer_id=ANN, sequence=1), batch())
     log.advance_high_watermark(log.end_offset)
-    log.truncate(1)
+    log.truncate(end)
     producer = log.producers.get(ANN)
     assert producer is not None
     assert producer.last_sequence == 0
-    assert names(disk, ".snapshot") == [1]
+    assert names(disk, ".snapshot") == [end]
 
 
 def test_a_snapshot_that_is_truncated_away_is_not_written(disk: SimulatedDisk, log: Log) -> None:
-    add(log, batch(producer_id=ANN, sequence=0), batch(producer_id=ANN, sequence=1))
+    with_many_producers(log)
     log.roll()
     flush = log.begin_flush()
     log.truncate(1)
@@ -80,17 +95,37 @@ def test_a_snapshot_that_is_truncated_away_is_not_written(disk: SimulatedDisk, l
 
 
 def test_a_crash_before_it_is_written_costs_replaying(disk: SimulatedDisk, log: Log) -> None:
-    add(log, batch(producer_id=ANN, sequence=0))
+    end = with_many_producers(log)
     log.roll()
-    add(log, batch(producer_id=ANN, sequence=1))
-    again = Log.open(disk.kill9(), HOME, CONFIG, recovery_point=0, high_watermark=2)
+    again = Log.open(disk.kill9(), HOME, CONFIG, recovery_point=0, high_watermark=end)
     assert again.producers == log.producers
+
+
+@pytest.mark.parametrize("are_many", [False, True])
+def test_segments_go_once_what_they_say_of_producers_is_durable_elsewhere(
+    disk: SimulatedDisk, log: Log, are_many: bool
+) -> None:
+    """Retention that empties a log begins a new segment, whose snapshot is all that is left."""
+    add(log, batch(producer_id=ANN, sequence=0))
+    end = with_many_producers(log) if are_many else log.end_offset
+    log.advance_high_watermark(end)
+    log.config = LogConfig(retention_bytes=0)
+    if are_many:
+        assert log.retire(now_ms=10) == 0
+        log.sweep(now_ms=10)
+    assert log.retire(now_ms=10) == 1
+    for survivor in (disk.kill9(), disk.synced()):
+        again = Log.open(survivor, HOME, CONFIG, recovery_point=0, high_watermark=end)
+        assert again.start_offset == end
+        assert again.producers == log.producers
 
 
 def test_two_flushes_at_once_write_it_once(tmp_path: Path) -> None:
     producers = Producers()
     snapshots = Snapshots(RealDisk(), tmp_path, [])
-    snapshot = snapshots.write(7, producers)
+    for number in range(QUICK_PRODUCERS + 1):
+        producers.update(read_header(batch(producer_id=number, sequence=0)))
+    snapshot = snapshots.take(7, producers)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: snapshot.sync(), range(8)))
     data = (tmp_path / file_name(7, ".snapshot")).read_bytes()
@@ -99,11 +134,11 @@ def test_two_flushes_at_once_write_it_once(tmp_path: Path) -> None:
 
 
 def test_without_room_on_the_disk_it_is_as_good_as_none(disk: SimulatedDisk, log: Log) -> None:
-    add(log, batch(producer_id=ANN, sequence=0))
+    end = with_many_producers(log)
     log.flush()
     log.roll()
     disk.capacity = disk.used + 20
     log.flush()
     disk.capacity = None
-    again = Log.open(disk.kill9(), HOME, CONFIG, high_watermark=1)
+    again = Log.open(disk.kill9(), HOME, CONFIG, high_watermark=end)
     assert again.producers == log.producers

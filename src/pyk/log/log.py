@@ -29,6 +29,7 @@ from pyk.log.movable_directory import MovableDirectory
 from pyk.log.producers import Origin, Producers
 from pyk.log.segment import Piece, Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
+from pyk.log.snapshots import Snapshot
 from pyk.log.state import LogState
 from pyk.log.timestamps import (
     TimestampSearch,
@@ -89,9 +90,13 @@ class Sweep(NamedTuple):
     disk: Disk
     directory: Path
     names: list[str]
+    snapshots: list[Snapshot]
+    """What is to be written before more segments can go."""
 
     def run(self) -> list[str]:
         """Those that are gone. Raise OSError if not all are."""
+        for snapshot in self.snapshots:
+            snapshot.sync()
         gone = []
         for name in self.names:
             with suppress(FileNotFoundError):
@@ -331,7 +336,8 @@ class Log:
 
     def retire(self, now_ms: int, at_most: int | None = None) -> int:
         """Remove the segments that retention does not ask for, or some of them. How many went:
-        none while they are being compacted. Their files go with `begin_sweep`."""
+        none while they are being compacted, and none before snapshots of many producers are
+        written. That, and removing the files, is for `begin_sweep`."""
         # Here, since a log that has just begun has nothing to retire for long.
         from pyk.log.retention import first_kept_offset
 
@@ -343,6 +349,8 @@ class Log:
         if kept == self.end_offset > self._segments.bases[-1]:
             # All of it is to go, the active segment too: the log stays where it ends.
             self.roll()
+        if kept > self._segments.start_offset and not self._state.secure_snapshots():
+            return 0
         gone = self._segments.drop_before(kept)
         if gone:
             self.start_offset = max(self.start_offset, self._segments.start_offset)
@@ -354,8 +362,10 @@ class Log:
 
     def begin_sweep(self, now_ms: int) -> Sweep | None:
         """Files that were renamed away long enough ago. Then `end_sweep` is told."""
-        names = self._segments.due_for_removal(now_ms)
-        return Sweep(self._disk.for_threads(), self.directory, names) if names else None
+        names, snapshots = self._segments.due_for_removal(now_ms), self._state.pending_snapshots
+        if not names and not snapshots:
+            return None
+        return Sweep(self._disk.for_threads(), self.directory, names, snapshots)
 
     def end_sweep(self, gone: Iterable[str]) -> None:
         self._segments.forget_removed(gone)

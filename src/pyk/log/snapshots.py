@@ -2,7 +2,8 @@
 
 They are derived from the log and checked when they are read, so a damaged one is as good as none,
 and one of many producers is written with the next flush, in its thread. One is kept for each
-segment, from where replaying it begins, and one for the end of a log that was closed.
+segment, from where replaying it begins, and one for the end of a log that was closed. Before
+segments are removed, those behind them are durable.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from pyk.disk import Disk, File
 from pyk.log.producers import DamagedSnapshot, Producer, Producers
@@ -18,9 +20,12 @@ from pyk.log.segment import file_name
 
 SUFFIX = ".snapshot"
 
+QUICK_PRODUCERS: Final = 1000
+"""How many are written at once, in a few milliseconds. More wait for a thread."""
+
 
 class Snapshot:
-    """A file that is there, and what is to be written to it with the next flush."""
+    """A file that is there, and what is to be written to it."""
 
     def __init__(self, file: File, known: list[Producer]) -> None:
         self.known: list[Producer] | None = known
@@ -28,23 +33,36 @@ class Snapshot:
         self._file: File | None = file
         self._unwritten = [known]
 
-    def sync(self) -> None:
-        """Write it, in any thread. Raise SyncFailed. Without room on the disk it stays damaged:
-        replaying begins earlier then, and that is all."""
+    @property
+    def is_durable(self) -> bool:
+        return self._file is None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether writing it holds up nobody."""
+        return self.known is None or len(self.known) <= QUICK_PRODUCERS
+
+    def write(self) -> None:
+        """To be called in any thread. Without room on the disk it stays damaged: replaying begins
+        earlier then, and that is all."""
         from pyk.log.snapshot_content import encode_snapshot
 
-        file = self._file
-        if file is None:
-            return
         try:
             known = self._unwritten.pop()
         except IndexError:
-            pass  # Another flush, which was thought to have failed, is about to write it.
-        else:
-            with suppress(OSError):
-                file.append(encode_snapshot(known))
-                self.known = None
-        file.sync()
+            return  # Another flush, which was thought to have failed, has it or is about to.
+        file = self._file
+        assert file is not None
+        with suppress(OSError):
+            file.append(encode_snapshot(known))
+            self.known = None
+
+    def sync(self) -> None:
+        """Write it and make it durable, in any thread. Raise SyncFailed."""
+        self.write()
+        file = self._file
+        if file is not None:
+            file.sync()
         self._file = None
 
 
@@ -55,20 +73,26 @@ class Snapshots:
         self._directory = directory
         stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
         self._offsets = sorted(int(stem) for stem in stems if stem.isdigit())
-        self._unwritten: dict[int, Snapshot] = {}
+        self._pending: dict[int, Snapshot] = {}
 
     @property
     def offsets(self) -> list[int]:
         return list(self._offsets)
 
-    def write(self, offset: int, producers: Producers) -> Snapshot:
+    @property
+    def pending(self) -> list[Snapshot]:
+        """Those that are not durable yet."""
+        self._pending = {o: s for o, s in self._pending.items() if not s.is_durable}
+        return list(self._pending.values())
+
+    def take(self, offset: int, producers: Producers) -> Snapshot:
         """What is known at this offset. The file is to be synced, and its name. Raise OSError."""
         self._remove(offset)
         file = self._disk.open(self._path(offset))
         insort(self._offsets, offset)
-        snapshot = Snapshot(file, list(producers))
-        self._unwritten = {o: s for o, s in self._unwritten.items() if s.known is not None}
-        self._unwritten[offset] = snapshot
+        snapshot = self._pending[offset] = Snapshot(file, list(producers))
+        if snapshot.is_quick:
+            snapshot.write()
         return snapshot
 
     def load(self, producers: Producers, offset_max: int, start_offset: int) -> int:
@@ -101,15 +125,15 @@ class Snapshots:
                 self._remove(offset)
 
     def _load(self, producers: Producers, offset: int) -> None:
-        unwritten = self._unwritten.get(offset)
-        known = unwritten.known if unwritten is not None else None
+        pending = self._pending.get(offset)
+        known = pending.known if pending is not None else None
         if known is not None:
             producers.restore(known)
         else:
             producers.load(self._disk.read(self._path(offset)))
 
     def _remove(self, offset: int) -> None:
-        self._unwritten.pop(offset, None)
+        self._pending.pop(offset, None)
         if offset in self._offsets:
             self._disk.remove(self._path(offset))
             self._offsets.remove(offset)

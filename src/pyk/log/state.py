@@ -87,7 +87,22 @@ class LogState:
             return
         # Without one, replaying begins earlier, and that is all.
         with suppress(OSError):
-            self.unsynced.append(self._snapshots.write(offset, self.producers))
+            self.unsynced.append(self._snapshots.take(offset, self.producers))
+
+    def secure_snapshots(self) -> bool:
+        """Before segments go, what they say of producers is durable elsewhere. False if that would
+        take long: then those that are pending go to a thread first."""
+        pending = self.pending_snapshots
+        if not all(snapshot.is_quick for snapshot in pending):
+            return False
+        for snapshot in pending:
+            snapshot.sync()
+        return True
+
+    @property
+    def pending_snapshots(self) -> list[Snapshot]:
+        """Those that are not durable yet."""
+        return self._snapshots.pending
 
     def keep_snapshots(self) -> None:
         """Remove those that no segment needs any more."""
