@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from pyk.disk import RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import CleanupPolicy, LogConfig
+from pyk.log.indexed_batches import Piece
 from pyk.log.log import Appended, Log
 from pyk.log.producers import Origin, Producers
-from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import read_header
 from pyk.wire.compression import Compression

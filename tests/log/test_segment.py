@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pyk.disk import RealDisk
 from pyk.log.index import TimedOffset
-from pyk.log.segment import Piece, Segment, file_name
+from pyk.log.indexed_batches import Piece
+from pyk.log.segment import Segment, file_name
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
 from pyk.wire.compression import Compression, CorruptBatch
 from pyk.wire.records import Record, build_batch, read_records

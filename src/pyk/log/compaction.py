@@ -24,8 +24,9 @@ from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.batch_survival import Batch, LastOfProducer, Survival, survey
 from pyk.log.config import INT64_MAX, LogConfig
+from pyk.log.indexed_batches import OFFSET_SPAN_MAX
 from pyk.log.key_survival import KeySurvival
-from pyk.log.segment import OFFSET_SPAN_MAX, Segment, file_name
+from pyk.log.segment import Segment, file_name
 from pyk.log.segments import CLEANED, SUFFIXES, Segments
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import iterate_batches, peek_header

@@ -25,9 +25,10 @@ from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
+from pyk.log.indexed_batches import Piece
 from pyk.log.movable_directory import MovableDirectory
 from pyk.log.producers import Origin, Producers
-from pyk.log.segment import Piece, Writeback
+from pyk.log.segment import Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.snapshots import Snapshot
 from pyk.log.state import LogState

@@ -6,34 +6,22 @@ the page cache. What is wrong with the file is `CorruptBatch` with its position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
-from msgspec import Struct
-
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
-from pyk.log.batches import SCAN_BYTES, SEEK_BYTES, Placed, Stretch, first_in
-from pyk.log.index import DamagedIndex, OffsetIndex, Position, TimedOffset, TimeIndex
+from pyk.log.batches import Placed
+from pyk.log.index import DamagedIndex
+from pyk.log.indexed_batches import NO_TIMESTAMP, NOTHING_PASSED, IndexedBatches
+from pyk.log.indexed_batches import Piece as Piece
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
-from pyk.types import Buffer, FileSlice
+from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
-from pyk.wire.records import RECORDS_BYTES_MAX
-
-NOTHING_PASSED = Position(0, 0)
 
 INDEX_INTERVAL_BYTES = 4096
-NO_TIMESTAMP = -1
-
-OFFSET_SPAN_MAX = 2**31 - 1
-"""Indexes count offsets from the base in 32 bits."""
-
-WRONG_ENTRIES_MAX = 8
-"""After so many in a row there is more use in building an index anew."""
 
 WRITEBACK_BYTES = 8 * 1024 * 1024
 """How much may gather in the page cache before the disk is to begin with it. Left alone, the system
@@ -57,16 +45,7 @@ class Writeback(NamedTuple):
         self.file.start_writeback(self.position, self.size)
 
 
-class Piece(Struct, frozen=True):
-    """What a read found."""
-
-    records: FileSlice
-    end_offset: int
-    """Every batch in it ends before this offset, and the next one begins at it or after."""
-    first: BatchHeader
-
-
-class Segment:
+class Segment(IndexedBatches):
     def __init__(
         self,
         disk: Disk,
@@ -79,34 +58,19 @@ class Segment:
     ) -> None:
         """A new one, or an old one that is not looked into yet. As long as it is a draft, its
         files have names with that at the end."""
-        self.base_offset = base_offset
-        self.next_offset = base_offset
-        self.path = directory / (file_name(base_offset, ".log") + draft)
-        self.newest = TimedOffset(NO_TIMESTAMP, base_offset)
-        """The largest timestamp, and the last offset of the first batch that has it."""
+        path = directory / file_name(base_offset, "")
+        super().__init__(
+            disk, path, base_offset, index_interval_bytes, draft, must_exist=must_exist
+        )
         self.without_producers_until = base_offset
         """Before this offset recovery has seen no batch of a producer with an id."""
-        self._disk = disk
         self._is_named = must_exist
-        self.is_dirty = not self._is_named
-        """Whether anything was not handed out to be synced."""
-        self._handle: File | None = disk.open(self.path, must_exist=must_exist)
-        self.size = self._handle.size
-        name = str(self.path.with_name(file_name(base_offset, "")))
-        self._offsets = OffsetIndex(disk, Path(f"{name}.index{draft}"), base_offset)
-        self._times = TimeIndex(disk, Path(f"{name}.timeindex{draft}"), base_offset)
-        self._aborted = TransactionIndex(disk, Path(f"{name}.txnindex{draft}"), base_offset)
+        self._aborted = TransactionIndex(disk, Path(f"{path}.txnindex{draft}"), base_offset)
         # When a draft takes the place of another segment, so do its files: none may be left over.
         self._aborted.is_optional = not draft
         self._aborted_is_loaded = not self._is_named
-        self._index_interval_bytes = index_interval_bytes
-        self._bytes_since_entry = 0
         self._written_back = self.size
         self._first_timestamp: int | None = None
-        self._last: Placed | None = None
-        """The batch that was appended last: who waits for records reads just that."""
-        self._passed = NOTHING_PASSED
-        """Where the batch ends that was located last: readers go on from there."""
 
     @classmethod
     def open(
@@ -183,12 +147,6 @@ class Segment:
             self._first_timestamp = next(self.batches()).header.max_timestamp
         return self._first_timestamp
 
-    @property
-    def _file(self) -> File:
-        if self._handle is None:
-            self._handle = self._disk.open(self.path)
-        return self._handle
-
     def release(self) -> None:
         """Hold no descriptors until the segment is used again. It must have been flushed."""
         assert not self.is_dirty
@@ -196,19 +154,6 @@ class Segment:
         self._offsets.release()
         self._times.release()
         self._aborted.release()
-
-    def has_index_room(self, bytes_max: int) -> bool:
-        """Whether its indexes stay within a limit if each gets one more entry."""
-        # There are no more entries of times than of offsets, but for the last: a bound that mostly
-        # is enough.
-        if (len(self._offsets) + 2) * TimeIndex.entry_bytes <= bytes_max:
-            return True
-        return self.index_bytes + TimeIndex.entry_bytes <= bytes_max
-
-    @property
-    def index_bytes(self) -> int:
-        """The size of the larger index: it has a limit, too."""
-        return max(self._offsets.size, self._times.size)
 
     @property
     def aborted(self) -> TransactionIndex:
@@ -243,73 +188,6 @@ class Segment:
             self._first_timestamp = header.max_timestamp
         self._last = placed = Placed(position, header)
         self._index(placed)
-
-    def batches(self, position: int = 0, read_bytes: int = SCAN_BYTES) -> Iterator[Placed]:
-        """The batches from a position on, which must be the start of one. Their records are not
-        looked at. Raise CorruptBatch at what is not a batch, or not all of one."""
-        return self.stretch_at(position).batches(read_bytes)
-
-    def stretch_at(self, position: int) -> Stretch:
-        """What there is from the start of a batch on."""
-        return Stretch(self._file, self.path.name, position, self.size)
-
-    def load(self, placed: Placed) -> bytes:
-        return self._file.read(placed.position, placed.header.size)
-
-    def locate(self, offset: int) -> Placed | None:
-        """The batch that holds the offset, or the next one after a gap. None at the end."""
-        if offset >= self.next_offset:
-            return None
-        if self._last is not None and offset >= self._last.header.base_offset:
-            return self._last
-        passed = self._passed.position if self._passed.offset <= offset else 0
-        for placed in self._from_entry(lambda: self._offsets.before(offset), passed):
-            if placed.header.last_offset >= offset:
-                end = placed.position + placed.header.size
-                self._passed = Position(placed.header.next_offset, end)
-                return placed
-        return None
-
-    def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> Piece | None:
-        """Whole batches from the one that holds `offset`: at least one, more up to `bytes_max`,
-        none that reaches `end_offset`. None where there are none."""
-        first = self.locate(offset)
-        if first is None or (end_offset is not None and first.header.last_offset >= end_offset):
-            return None
-        limit = max(first.position + bytes_max, first.position + first.header.size)
-        end, next_offset = self._boundary(first, limit, end_offset)
-        records = FileSlice(self._file, first.position, end - first.position)
-        return Piece(records, next_offset, first.header)
-
-    def read_last(self, offset: int, end_offset: int) -> Piece | None:
-        """The same for who waits for records, and reads just the batch that was appended last. None
-        does not say that there is none."""
-        last = self._last
-        if last is None:
-            return None
-        position, header = last
-        next_offset = header.next_offset
-        if not header.base_offset <= offset < next_offset <= end_offset:
-            return None
-        return Piece(FileSlice(self._file, position, header.size), next_offset, header)
-
-    def find_timestamp(
-        self, timestamp: int, start_offset: int, inflated_bytes_max: int = RECORDS_BYTES_MAX
-    ) -> TimedOffset | None:
-        """The first record at or after both, down to the record inside its batch."""
-        stretch = self.stretch_by_time(timestamp, start_offset)
-        return first_in(stretch, timestamp, start_offset, inflated_bytes_max)
-
-    def stretch(self, offset: int) -> Stretch:
-        """What there is from the batch on that holds the offset."""
-        first = self.locate(offset)
-        return self.stretch_at(self.size if first is None else first.position)
-
-    def stretch_by_time(self, timestamp: int, start_offset: int) -> Stretch:
-        """Where to look for the first record at or after both."""
-        if timestamp > self.newest.timestamp:
-            return self.stretch_at(self.size)
-        return self.stretch(max(self._offset_before(timestamp), start_offset))
 
     def truncate(self, offset: int) -> None:
         """Forget every batch that reaches `offset` or beyond."""
@@ -368,26 +246,6 @@ class Segment:
             self._times.append(*self.newest)
             self.is_dirty = True
 
-    def _boundary(self, first: Placed, limit: int, end_offset: int | None) -> tuple[int, int]:
-        """Where the last batch ends that fits, and the offset of the next one."""
-        if self.size <= limit and (end_offset is None or end_offset >= self.next_offset):
-            return self.size, self.next_offset
-
-        def near() -> int:
-            number = self._offsets.before_position(limit)
-            return (
-                number if end_offset is None else min(number, self._offsets.before(end_offset - 1))
-            )
-
-        end, next_offset = first.position + first.header.size, first.header.next_offset
-        with suppress(CorruptBatch):  # What is before the damage can be read.
-            for position, header in self._from_entry(near, first.position):
-                reaches = end_offset is not None and header.last_offset >= end_offset
-                if position > first.position and (position + header.size > limit or reaches):
-                    return position, header.base_offset
-                end, next_offset = position + header.size, header.next_offset
-        return end, next_offset
-
     def _cut(self, size: int) -> None:
         self._last, self._passed = None, NOTHING_PASSED
         self.without_producers_until = self.base_offset
@@ -395,130 +253,6 @@ class Segment:
         self.size = size
         self._written_back = min(self._written_back, size)
         self.is_dirty = True
-
-    def _check_offsets(self, header: BatchHeader) -> None:
-        if header.base_offset < self.next_offset:
-            raise CorruptBatch(f"{header.base_offset} comes after {self.next_offset}")
-        if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
-            raise CorruptBatch(f"{header.last_offset} is too far from {self.base_offset}")
-
-    def _from_entry(self, find: Callable[[], int], known: int) -> Iterator[Placed]:
-        """The batches from the index entry on of which `find` gives the number, or from where a
-        batch is known to be, if that is later. Entries that are wrong are forgotten."""
-        offsets = self._offsets
-        for _ in range(WRONG_ENTRIES_MAX):
-            number = find()
-            entry = offsets.at(number)
-            if entry.position <= known:
-                return self.batches(known, SEEK_BYTES)
-            if offsets.is_believed(number):
-                return self.batches(entry.position, SEEK_BYTES)
-            batches = self._batches_of(entry)
-            if batches is not None:
-                return batches
-            offsets.drop(number)
-            self.is_dirty = True
-        self._index_again()
-        return self.batches(max(self._offsets.at(find()).position, known), SEEK_BYTES)
-
-    def _batches_of(self, entry: Position) -> Iterator[Placed] | None:
-        """The batches from an index entry on, or None if it is wrong. Its offset is the last one of
-        the batch there. Kafka had, before version 4, one entry for all that was appended at once,
-        with the last offset of all."""
-        batches, passed = self.batches(entry.position, SEEK_BYTES), []
-        try:
-            for placed in batches:
-                header = placed.header
-                if header.base_offset > entry.offset or header.last_offset > entry.offset:
-                    return None
-                passed.append(placed)
-                if header.last_offset == entry.offset:
-                    return chain(passed, batches)
-        except CorruptBatch:
-            pass
-        return None
-
-    def _index_again(self) -> None:
-        """So much is wrong that there is more use in reading all batches, as far as they go."""
-        self._offsets = self._offsets.emptied()
-        self.is_dirty = True
-        since_entry = 0
-        with suppress(CorruptBatch):
-            for position, header in self.batches():
-                if since_entry > self._index_interval_bytes:
-                    self._offsets.append(header.last_offset, position)
-                    since_entry = 0
-                since_entry += header.size
-
-    def _offset_before(self, timestamp: int) -> int:
-        """An offset before which everything is older."""
-        # Of two entries in order at most one is wrong, and what is before the earlier one is older
-        # in any case: it is between where it should be and the later one.
-        times = self._times
-        number = times.before(timestamp)
-        for earlier in range(number - 1, max(number - 1 - WRONG_ENTRIES_MAX, -1), -1):
-            entry, later = times.at(earlier), times.at(earlier + 1)
-            are_in_order = entry.timestamp < later.timestamp and entry.offset <= later.offset
-            if are_in_order and later.timestamp < timestamp and self._is_true(entry):
-                return entry.offset
-        return self.base_offset
-
-    def _is_true(self, entry: TimedOffset) -> bool:
-        placed = self.locate(entry.offset) if entry.offset >= self.base_offset else None
-        return placed is not None and placed.header.max_timestamp == entry.timestamp
-
-    def _rebuild(self) -> None:
-        """Build the indexes anew. Raise CorruptBatch, and all is as it was."""
-        before = self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry
-        try:
-            self._forget_indexes()
-            for placed in self.batches():
-                self._index(placed)
-        except CorruptBatch:
-            self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry = (
-                before
-            )
-            raise
-
-    def _forget_indexes(self) -> None:
-        self._offsets, self._times = self._offsets.emptied(), self._times.emptied()
-        self.next_offset = self.base_offset
-        self.newest = TimedOffset(NO_TIMESTAMP, self.base_offset)
-        self._bytes_since_entry = 0
-        self.is_dirty = True
-
-    def _settle(self) -> None:
-        """Take from the indexes what they know, and the rest from the batches after them. Raise
-        DamagedIndex if their last entries are not of the batches that they name."""
-        self.next_offset = self.base_offset
-        newest, indexed = self._times.last, self._offsets.last
-        self.newest = newest or TimedOffset(NO_TIMESTAMP, self.base_offset)
-        self._bytes_since_entry = self.size - indexed.position
-        batches = self._batches_of(indexed) if len(self._offsets) else self.batches()
-        if batches is None:
-            raise DamagedIndex(f"{self.path.name} has another offset at {indexed}")
-        is_true = newest is None
-        for placed in batches:
-            header = placed.header
-            if newest is not None and header.base_offset <= newest.offset <= header.last_offset:
-                is_true = header.max_timestamp == newest.timestamp
-            self._note(header)
-        if newest is not None and not (is_true or self._is_true(newest)):
-            raise DamagedIndex(f"{self.path.name} has another timestamp than {newest}")
-
-    def _index(self, placed: Placed) -> None:
-        header = placed.header
-        self._note(header)
-        if self._bytes_since_entry > self._index_interval_bytes:
-            self._offsets.append(header.last_offset, placed.position)
-            self._times.append(*self.newest)
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += header.size
-
-    def _note(self, header: BatchHeader) -> None:
-        self.next_offset = header.next_offset
-        if header.max_timestamp > self.newest.timestamp:
-            self.newest = TimedOffset(header.max_timestamp, header.last_offset)
 
 
 def file_name(base_offset: int, suffix: str) -> str:

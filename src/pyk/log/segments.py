@@ -24,7 +24,8 @@ from pyk.disk import Disk
 from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
 from pyk.log.epochs import FILE_NAME as EPOCHS
-from pyk.log.segment import OFFSET_SPAN_MAX, Piece, Segment, file_name
+from pyk.log.indexed_batches import OFFSET_SPAN_MAX, Piece
+from pyk.log.segment import Segment, file_name
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
