@@ -56,6 +56,7 @@ class IndexedBatches:
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.path = path.with_name(path.name + ".log" + draft)
+        self._name = self.path.name
         self.newest = TimedOffset(NO_TIMESTAMP, base_offset)
         """The largest timestamp, and the last offset of the first batch that has it."""
         self.is_dirty = not must_exist
@@ -98,7 +99,7 @@ class IndexedBatches:
 
     def stretch_at(self, position: int) -> Stretch:
         """What there is from the start of a batch on."""
-        return Stretch(self._file, self.path.name, position, self.size)
+        return Stretch(self._file, self._name, position, self.size)
 
     def stretch(self, offset: int) -> Stretch:
         """What there is from the batch on that holds the offset."""
@@ -170,12 +171,14 @@ class IndexedBatches:
             )
 
         end, next_offset = first.position + first.header.size, first.header.next_offset
-        with suppress(CorruptBatch):  # What is before the damage can be read.
+        try:
             for position, header in self._from_entry(near, first.position):
                 reaches = end_offset is not None and header.last_offset >= end_offset
                 if position > first.position and (position + header.size > limit or reaches):
                     return position, header.base_offset
                 end, next_offset = position + header.size, header.next_offset
+        except CorruptBatch:
+            pass  # What is before the damage can be read.
         return end, next_offset
 
     def _check_offsets(self, header: BatchHeader) -> None:
