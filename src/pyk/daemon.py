@@ -24,7 +24,6 @@ from pyk.declared import NamedTuple
 from pyk.handlers.table import ENDPOINTS
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.http import CannotListen, open_http
-from pyk.telemetry.loop import measure_delay
 from pyk.telemetry.pages import Status
 from pyk.telemetry.scrape import Scrapes
 from pyk.telemetry.systemd import notify
@@ -143,11 +142,8 @@ async def observed(broker: Broker) -> AsyncIterator[Figures]:
     figures = Figures(
         context=broker.context, server=broker.server, traffic=broker.dispatcher.traffic
     )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(measure_delay, figures.loop_delay)
-        with figures.garbage.watched():
-            yield figures
-        nursery.cancel_scope.cancel()
+    async with figures.loop.opened():
+        yield figures
 
 
 async def import_the_rest() -> None:

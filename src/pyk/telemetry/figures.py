@@ -23,7 +23,8 @@ from pyk.replication.partition import Partition
 from pyk.replication.readers import Reading
 from pyk.server.listeners import Server
 from pyk.server.traffic import Traffic
-from pyk.telemetry.process import GarbageCollection, process_families, python_families
+from pyk.telemetry.loop import LoopWatch
+from pyk.telemetry.process import process_families, python_families
 from pyk.telemetry.queues import queue_families
 from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey, api_name
@@ -55,8 +56,7 @@ class Figures(Struct, frozen=True, kw_only=True):
     context: Context
     server: Server
     traffic: Mapping[ApiKey, Traffic]
-    loop_delay: Histogram = field(default_factory=Histogram)
-    garbage: GarbageCollection = field(default_factory=GarbageCollection)
+    loop: LoopWatch = field(default_factory=LoopWatch)
 
     failures: Counter[str] = field(default_factory=Counter)
     """How often figures could not be had, by what they are of."""
@@ -74,7 +74,7 @@ class Figures(Struct, frozen=True, kw_only=True):
             ("queues", queue_families(context)),
             ("transactions", transaction_families(context)),
             ("the process", process_families()),
-            ("python", python_families(self.garbage)),
+            ("python", python_families(self.loop.garbage)),
         ):
             try:
                 yield from families
@@ -96,8 +96,13 @@ class Figures(Struct, frozen=True, kw_only=True):
             "cluster_id": self.context.image.cluster_id or "",
         }
         yield gauge("pyk_info", "The broker.", [Sample(labels, 1)])
-        delay = one(self.loop_delay)
+        loop = self.loop
+        delay = one(loop.delay)
         yield histogram("pyk_event_loop_delay_seconds", "How late the event loop is.", delay)
+        times = [Sample({"by": who}, count) for who, count in loop.held.items()]
+        yield counter("pyk_event_loop_held_total", "How often it was late by 0.1 s.", times)
+        held = [Sample({"by": who}, found / 1e9) for who, found in loop.held_nanoseconds.items()]
+        yield counter("pyk_event_loop_held_seconds_total", "For how long, in all.", held)
 
 
 def request_families(traffic: Mapping[ApiKey, Traffic]) -> Iterator[Family]:

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import trio
+from trio.abc import Instrument
 
 from pyk.broker import Broker, World, only_one, open_broker
 from pyk.config.settings import BrokerSettings
@@ -21,6 +22,10 @@ T = TypeVar("T")
 Late: TypeAlias = SimpleQueue[Callable[[], T]]
 """Has what another thread waits for, as a function that returns or raises it. The first one counts.
 Futures do as much, and take long to import."""
+
+
+INSTRUMENTS: Final[list[Callable[[], Instrument]]] = []
+"""What makes an instrument for each loop that begins, such as `pyk.testing.watchdog` has one."""
 
 
 class Killed(Provoked):
@@ -112,7 +117,12 @@ class Run:
 
     def _run(self) -> None:
         try:
-            trio.run(self._serve, clock=self._clock, strict_exception_groups=True)
+            trio.run(
+                self._serve,
+                clock=self._clock,
+                instruments=[make() for make in INSTRUMENTS],
+                strict_exception_groups=True,
+            )
         except BaseException as failure:
             self.failure = None if is_provoked(failure, Killed) else failure
         if self.failure is not None:
