@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from confluent_kafka import Producer
+
 from pyk.testing import ApiKey, Record
 from pyk.testing.record import to_batch
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -62,3 +64,19 @@ def metadata(client: RawClient, *topics: str) -> dict[str, tuple[int, int]]:
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])
     found = client.ask(ApiKey.METADATA, 9, request).topics
     return {each.name: (each.error_code, len(each.partitions)) for each in found}
+
+
+def write_transactions(address: str, topic: str) -> None:
+    """One that is aborted, one that is committed, and one that stays open, with a record each."""
+    for value in ("aborted", "committed", "open"):
+        producer = Producer(
+            {"bootstrap.servers": address, "transactional.id": f"{topic}-{value}", "log_level": 0}
+        )
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(topic, value.encode())
+        assert producer.flush(60) == 0
+        if value == "aborted":
+            producer.abort_transaction(60)
+        if value == "committed":
+            producer.commit_transaction(60)

@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pyk.testing import BrokerFailed, KafkaError, Record, SubprocessBroker, serve_in_subprocess
 from tests.clients.raw import RawClient
-from tests.testing.asking import produce
+from tests.testing.asking import produce, write_transactions
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +115,25 @@ def _state(pid: int) -> str:
             return stat.read().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return "Z"
+
+
+def test_transactions_are_read_past_their_ends_and_only_what_is_committed(
+    broker: SubprocessBroker,
+) -> None:
+    topic = broker.topic()
+    write_transactions(broker.bootstrap_servers, topic)
+    assert [each.value for each in broker.records(topic, 1)] == [b"committed"]
+    assert [each.value for each in broker.records(topic)] == [b"committed"]
+    everything = [b"aborted", b"committed", b"open"]
+    assert [each.value for each in broker.records(topic, committed=False)] == everything
+    broker.produce(topic, b"after")
+    assert [each.value for each in broker.records(topic, committed=False)][-1] == b"after"
+    with pytest.raises(TimeoutError, match="has 1 records, not 2"):
+        broker.records(topic, 2, timeout=0.01)
+
+
+def test_one_that_does_not_get_ready_is_given_up(tmp_path: Path) -> None:
+    # Whoever opens it waits until somebody writes.
+    os.mkfifo(tmp_path / "replication-offset-checkpoint")
+    with pytest.raises(BrokerFailed, match=r"nothing in 3\.0 s"):
+        serve_in_subprocess(data_dir=tmp_path, start_timeout=3.0)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ from pyk.testing import (
     ThreadBroker,
     serve_in_thread,
 )
+from pyk.testing.wire import Wire
 from tests.clients.raw import RawClient
-from tests.testing.asking import produce
+from tests.testing.asking import produce, write_transactions
 
 
 @pytest.fixture
@@ -364,3 +366,23 @@ def test_a_hundred_brokers_leave_nothing_behind(tmp_path: Path) -> None:
             assert left() == before
         finally:
             gc.enable()
+
+
+def test_records_are_those_that_are_committed_unless_all_are_wanted() -> None:
+    with serve_in_thread(topics=["orders"]) as broker:
+        write_transactions(broker.bootstrap_servers, "orders")
+        assert [each.value for each in broker.records("orders", 1)] == [b"committed"]
+        with pytest.raises(TimeoutError, match="has 1 records after 0.01 s, not 2"):
+            broker.records("orders", 2, timeout=0.01)
+        everything = [b"aborted", b"committed", b"open"]
+        assert [each.value for each in broker.records("orders", committed=False)] == everything
+
+
+def test_who_waits_for_records_behind_a_marker_asks_only_now_and_then() -> None:
+    with serve_in_thread(topics=["orders"]) as broker:
+        write_transactions(broker.bootstrap_servers, "orders")
+        assert len(broker.records("orders", 1)) == 1
+        broker.requests.clear()
+        with Wire((broker.host, broker.port), 10) as wire, pytest.raises(TimeoutError):
+            wire.records("orders", 2, None, 0, time.monotonic() + 1, committed=True)
+        assert len(broker.requests.of("Fetch")) < 10, "each waits for half a second"

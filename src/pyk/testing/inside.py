@@ -11,6 +11,7 @@ from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import Context
 from pyk.replication.partition import ACKS_ALL, Isolation, Partition, Waiter
 from pyk.testing.record import Record, Value, from_batches, placed, to_batch, to_record
+from pyk.wire.messages.fetch import AbortedTransaction
 
 READ_BYTES = 16 * 1024**2
 CALL = Call(
@@ -62,7 +63,12 @@ async def produce(
 
 
 async def records(
-    broker: Context, topic: str, count: int | None, partition: int | None, start: int
+    broker: Context,
+    topic: str,
+    count: int | None,
+    partition: int | None,
+    start: int,
+    isolation: Isolation,
 ) -> list[Record]:
     """Everything there is from an offset on, by partition and offset. With a count, wait until
     there is as much of it. Raise KafkaError."""
@@ -73,7 +79,7 @@ async def records(
         each.add_waiter(waiter)
     try:
         while True:
-            found = [record for each in led for record in _read(each, start)]
+            found = [record for each in led for record in _read(each, start, isolation)]
             if count is None or len(found) >= count:
                 return found[:count]
             await waiter.wait()
@@ -82,15 +88,23 @@ async def records(
             each.remove_waiter(waiter)
 
 
-def _read(partition: Partition, start: int) -> list[Record]:
+def _read(partition: Partition, start: int, isolation: Isolation) -> list[Record]:
     found: list[Record] = []
     offset = max(start, partition.offsets.start)
-    while offset < partition.offsets.high_watermark:
-        piece, _, _ = partition.fetch(offset, READ_BYTES, Isolation.READ_UNCOMMITTED)
+    while offset < partition.visible_end(isolation):
+        piece, aborted = partition.read(offset, READ_BYTES, isolation)
         if piece is None:
             break
         file: File = piece.records.file  # type: ignore[assignment]
         data = file.read(piece.records.position, piece.records.size)
-        found += from_batches(data, *partition.partition, offset)
+        named = [
+            AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+            for each in aborted or ()
+        ]
+        found += from_batches(data, *partition.partition, offset, named).records
         offset = piece.end_offset
     return found
+
+
+def isolation_of(*, committed: bool) -> Isolation:
+    return Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED

@@ -111,6 +111,9 @@ class LoopBroker:
         *,
         partition: int | None = None,
         start: int = 0,
+        committed: bool = True,
     ) -> list[Record]:
-        """What is in a topic. With a count, wait until there is as much. Raise KafkaError."""
-        return await inside.records(self._context, topic, count, partition, start)
+        """What is in a topic: what is committed, or all. With a count, wait until there is as much.
+        Raise KafkaError."""
+        isolation = inside.isolation_of(committed=committed)
+        return await inside.records(self._context, topic, count, partition, start, isolation)

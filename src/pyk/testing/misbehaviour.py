@@ -83,7 +83,7 @@ def _partitions_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
 
 
 class _Reluctant:
-    """Leads some partitions only."""
+    """Leads some partitions only. In all else it is what there is."""
 
     def __init__(self, replicas: Replicas, refusal: KafkaError, refuses: Refuses) -> None:
         self._replicas = replicas
@@ -94,6 +94,14 @@ class _Reluctant:
         if self._refuses(topic.name, number):
             raise KafkaError(self._refusal.code, self._refusal.message)
         return self._replicas.leader_of(topic, number)
+
+    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
+        if self._refuses(topic.name, number):
+            raise KafkaError(self._refusal.code, self._refusal.message)
+        return self._replicas.leader_of_used(topic, number)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._replicas, name)
 
 
 def _topics_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from select import select
 from typing import Final
 
 from pyk.errors import KafkaError
@@ -23,6 +24,7 @@ from pyk.testing.restartable import RestartableBroker, begun
 from pyk.testing.wire import Wire
 
 READY: Final = "ready\n"
+START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 
 
@@ -32,9 +34,13 @@ def serve_in_subprocess(
     topics: Topics = (),
     data_dir: Path | str | None = None,
     port: int = 0,
+    start_timeout: float = START_SECONDS,
 ) -> SubprocessBroker:
-    """As `serve_in_thread`. It dies with this process, however that ends."""
-    return begun(SubprocessBroker(config, data_dir=data_dir, port=port), topics)
+    """As `serve_in_thread`. It dies with this process, however that ends. Raise BrokerFailed also
+    if it does not serve in time."""
+    broker = SubprocessBroker(config, data_dir=data_dir, port=port)
+    broker.start_timeout = start_timeout
+    return begun(broker, topics)
 
 
 class SubprocessBroker(RestartableBroker):
@@ -44,6 +50,7 @@ class SubprocessBroker(RestartableBroker):
         self, config: Mapping[str, str], *, data_dir: Path | str | None, port: int
     ) -> None:
         super().__init__(config, data_dir=data_dir, port=port)
+        self.start_timeout = START_SECONDS
         self._process: subprocess.Popen[str] | None = None
         self._frozen_by: Fault | None = None
 
@@ -72,7 +79,8 @@ class SubprocessBroker(RestartableBroker):
             self._end(signal.SIGKILL)
             raise
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
+        speaks, _, _ = select([self._process.stdout], [], [], self.start_timeout)
+        said = self._process.stdout.readline() if speaks else f"nothing in {self.start_timeout} s"
         if said != READY:
             self._end(signal.SIGKILL)
             raise BrokerFailed(f"the broker did not start: {said.strip()}")
@@ -120,11 +128,14 @@ class SubprocessBroker(RestartableBroker):
         partition: int | None = None,
         start: int = 0,
         timeout: float = PATIENCE,
+        committed: bool = True,
     ) -> list[Record]:
-        """What is in a topic, by partition and offset. With a count, wait until there is as much.
-        Raise KafkaError, and TimeoutError."""
+        """What is in a topic, by partition and offset: what is committed, or all, with what is
+        open or aborted. With a count, wait until there is as much. Raise KafkaError, and
+        TimeoutError."""
+        deadline = time.monotonic() + timeout
         with self._wire() as wire:
-            return wire.records(topic, count, partition, start, time.monotonic() + timeout)
+            return wire.records(topic, count, partition, start, deadline, committed=committed)
 
     def _wire(self) -> Wire:
         return Wire((self.host, self.port), PATIENCE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pyk.wire.batch import iterate_batches
+from pyk.wire.messages.fetch import AbortedTransaction, PartitionData
 from pyk.wire.records import Headers, build_batch, read_records
 from pyk.wire.records import Record as WireRecord
 
@@ -65,21 +66,43 @@ def placed(records: list[Record], base_offset: int, now_ms: int) -> list[Record]
     ]
 
 
-def from_batches(data: bytes, topic: str, partition: int, start: int) -> list[Record]:
-    """The records from an offset on that are in whole batches, without those of transactions'
-    ends."""
-    return [
-        Record(
-            topic=topic,
-            partition=partition,
-            offset=record.offset,
-            timestamp=record.timestamp,
-            key=record.key,
-            value=record.value,
-            headers=record.headers,
-        )
-        for position, header in iterate_batches(data, torn_tail_allowed=True)
-        if not header.is_control
-        for record in read_records(data, position, header)
-        if record.offset >= start
-    ]
+class Batches(NamedTuple):
+    records: list[Record]
+    next_offset: int
+    """Where to read on: behind what readers do not see, too."""
+
+
+def from_batches(
+    data: bytes, topic: str, partition: int, start: int, aborted: Sequence[AbortedTransaction]
+) -> Batches:
+    """What is in whole batches from an offset on, without the markers of transactions and without
+    the records of those that are aborted."""
+    # Here, since clients that write need nothing of it.
+    from pyk.client.offsets import Isolation
+    from pyk.client.reading import visible_batches
+
+    answer = PartitionData(
+        partition_index=partition,
+        high_watermark=0,
+        records=None,
+        aborted_transactions=list(aborted),
+    )
+    found: list[Record] = []
+    next_offset = start
+    for position, header in visible_batches(data, answer, Isolation.READ_COMMITTED):
+        next_offset = max(next_offset, header.next_offset)
+        if position is not None:
+            found += [
+                Record(
+                    topic=topic,
+                    partition=partition,
+                    offset=record.offset,
+                    timestamp=record.timestamp,
+                    key=record.key,
+                    value=record.value,
+                    headers=record.headers,
+                )
+                for record in read_records(data, position, header)
+                if record.offset >= start
+            ]
+    return Batches(found, next_offset)

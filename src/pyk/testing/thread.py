@@ -143,18 +143,19 @@ class ThreadBroker(RestartableBroker):
         partition: int | None = None,
         start: int = 0,
         timeout: float = PATIENCE,
+        committed: bool = True,
     ) -> list[Record]:
-        """What is in a topic, by partition and offset. With a count, wait until there is as much.
-        Raise KafkaError, and TimeoutError."""
+        """What is in a topic, by partition and offset: what is committed, or all, with what is
+        open or aborted. With a count, wait until there is as much. Raise KafkaError, and
+        TimeoutError."""
         from pyk.testing import inside
 
-        context = self._context
+        context, isolation = self._context, inside.isolation_of(committed=committed)
+        read = partial(inside.records, context, topic, count, partition, start, isolation)
         try:
-            return self._call(
-                partial(inside.records, context, topic, count, partition, start), timeout
-            )
+            return self._call(read, timeout)
         except TimeoutError:
-            found = self.records(topic, partition=partition, start=start)
+            found = self.records(topic, partition=partition, start=start, committed=committed)
             raise TimeoutError(
                 f"{topic} has {len(found)} records after {timeout} s, not {count}"
             ) from None

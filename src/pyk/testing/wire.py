@@ -89,7 +89,14 @@ class Wire:
         return written
 
     def records(
-        self, topic: str, count: int | None, partition: int | None, start: int, deadline: float
+        self,
+        topic: str,
+        count: int | None,
+        partition: int | None,
+        start: int,
+        deadline: float,
+        *,
+        committed: bool,
     ) -> list[Record]:
         """Raise KafkaError, and TimeoutError."""
         partitions = self._partitions_of(topic)
@@ -99,7 +106,8 @@ class Wire:
         found: dict[int, list[Record]] = {number: [] for number in numbers}
         offsets = {n: max(start, first) for n, first in self._starts(topic, numbers).items()}
         while True:
-            is_at_end = self._read_on(topic, found, offsets, 0 if count is None else POLL_MS)
+            wait_ms = 0 if count is None else POLL_MS
+            is_at_end = self._read_on(topic, found, offsets, wait_ms, committed=committed)
             read = [record for number in numbers for record in found[number]]
             if count is not None and len(read) >= count:
                 return read[:count]
@@ -109,7 +117,13 @@ class Wire:
                 raise TimeoutError(f"{topic} has {len(read)} records, not {count}")
 
     def _read_on(
-        self, topic: str, found: dict[int, list[Record]], offsets: dict[int, int], wait_ms: int
+        self,
+        topic: str,
+        found: dict[int, list[Record]],
+        offsets: dict[int, int],
+        wait_ms: int,
+        *,
+        committed: bool,
     ) -> bool:
         """Whether there was nothing more."""
         partitions = [
@@ -120,6 +134,7 @@ class Wire:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
+            isolation_level=int(committed),
             session_epoch=NO_SESSION,
             topics=[FetchTopic(topic=topic, partitions=partitions)],
             forgotten_topics_data=[],
@@ -136,11 +151,11 @@ class Wire:
                     is_at_end = False
                     continue
                 _check(answer.error_code, f"{topic}-{number}")
-                data = bytes(answer.records or b"")
-                new = from_batches(data, topic, number, offsets[number])
-                if new:
-                    found[number] += new
-                    offsets[number] = new[-1].offset + 1
+                data, aborted = bytes(answer.records or b""), answer.aborted_transactions or ()
+                new = from_batches(data, topic, number, offsets[number], aborted)
+                found[number] += new.records
+                if new.next_offset > offsets[number]:
+                    offsets[number] = new.next_offset
                     is_at_end = False
         return is_at_end
 
