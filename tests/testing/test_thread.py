@@ -372,7 +372,7 @@ def test_records_are_those_that_are_committed_unless_all_are_wanted() -> None:
     with serve_in_thread(topics=["orders"]) as broker:
         write_transactions(broker.bootstrap_servers, "orders")
         assert [each.value for each in broker.records("orders", 1)] == [b"committed"]
-        with pytest.raises(TimeoutError, match="has 1 records after 0.01 s, not 2"):
+        with pytest.raises(TimeoutError, match="has 1 records"):
             broker.records("orders", 2, timeout=0.01)
         everything = [b"aborted", b"committed", b"open"]
         assert [each.value for each in broker.records("orders", committed=False)] == everything
