@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from msgspec.structs import replace
 
 from pyk.broker import (
@@ -186,3 +187,17 @@ async def test_a_part_that_cannot_follow_the_metadata_does_not_keep_the_others_f
         image = replace(context.image, topics={})
         follow(context, image, lambda limits: None)
         assert list(context.replicas) == [], led
+
+
+async def test_a_task_that_fails_does_not_end_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        raise ValueError("a bug")
+
+    async with serving(tmp_path) as broker:
+        broker.context.start_soon(fail)
+        await trio.testing.wait_all_tasks_blocked()
+        await create(broker.context, "orders")
+    (record,) = [each for each in caplog.records if each.exc_info]
+    assert "goes on" in record.getMessage()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -220,10 +220,18 @@ def _assemble(
         served=served(),
         rng=rng,
         now_ms=world.now_ms,
-        start_soon=nursery.start_soon,
+        start_soon=lambda run: nursery.start_soon(_contained, run),
         checkpoints=Checkpoints(directory, world.offload),
     )
     return broker
+
+
+async def _contained(run: Callable[[], Awaitable[None]]) -> None:
+    """A part that fails is not the end of the others."""
+    try:
+        await run()
+    except Exception:
+        logger.exception("%s has failed, and the broker goes on without it", run)
 
 
 async def _follow(broker: Context, server: Server) -> None:

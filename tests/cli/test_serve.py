@@ -17,6 +17,9 @@ import pytest
 from kio.schema.api_versions.v3.response import ApiVersionsResponse
 from kio.serial import entity_reader
 
+from pyk.cli.serve import verdict
+from pyk.disk import SyncFailed
+from pyk.wire.compression import CorruptBatch
 from tests.clients.brokers import running
 
 ASKED = struct.pack(">hhih2sx", 18, 3, 7, 2, b"me") + b"\x05test\x021\x00"
@@ -126,3 +129,44 @@ def test_systemd_hears_that_it_is_ready_and_that_it_stops(
             assert systemd.recv(100) == b"READY=1"
             process.send_signal(signal.SIGTERM)
             assert systemd.recv(100) == b"STOPPING=1"
+
+
+def refused(data_dir: Path, *options: str) -> list[str]:
+    """What a broker that does not start says."""
+    command = [sys.executable, "-m", "pyk", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    command += ["--no-http", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr.splitlines()
+
+
+def test_damaged_metadata_is_named_and_nothing_is_said_of_listening(tmp_path: Path) -> None:
+    with running(tmp_path):
+        pass
+    store = tmp_path / "metadata" / "metadata.log"
+    store.write_bytes(b"damaged " + store.read_bytes())
+    (line,) = refused(tmp_path)
+    assert str(store) in line
+    assert "damaged" in line
+
+
+def test_a_file_where_the_directory_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (line,) = refused(tmp_path / "file" / "data")
+    assert str(tmp_path / "file") in line
+    assert "listen" not in line
+
+
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        (SyncFailed("x.log was not synced"), "a write to the disk failed: x.log was not synced"),
+        (CorruptBatch("bad magic"), "a bug: CorruptBatch: bad magic"),
+        (KeyError("x"), "a bug: KeyError: 'x'"),
+        (OSError(24, "Too many open files", "/data/x"), "/data/x: Too many open files"),
+        (BrokenPipeError(32, "Broken pipe"), "a bug: BrokenPipeError"),
+    ],
+)
+def test_what_ends_a_broker_is_named(failed: BaseException, said: str) -> None:
+    assert said in verdict(failed)

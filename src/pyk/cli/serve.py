@@ -88,9 +88,7 @@ def serve(
     from pyk.config.sources import gather
     from pyk.daemon import HttpWish
     from pyk.daemon import serve as serve_until_a_signal
-    from pyk.disk import DirectoryInUse
-    from pyk.errors import KafkaError
-    from pyk.telemetry.http import CannotListen
+    from pyk.disk import SyncFailed
     from pyk.telemetry.logs import configure
 
     configure(log_format, log_level)
@@ -105,14 +103,35 @@ def serve(
         settings = BrokerSettings(found.values)
         http = None if no_http else HttpWish(http_host, http_port, HTTP_PORT)
         trio.run(serve_until_a_signal, settings, announce, http)
-    except (KafkaError, DirectoryInUse) as refused:
-        raise click.ClickException(str(refused)) from refused
-    except CannotListen as failed:
-        message = f"{failed}; choose another --http-port, or --no-http"
-        raise click.ClickException(message) from failed
-    except OSError as failed:
-        where = found.values["listeners"].replace("PLAINTEXT://", "")
-        raise click.ClickException(f"cannot listen on {where}: {failed}") from failed
+    except (Exception, SyncFailed) as failed:
+        raise click.ClickException(verdict(failed)) from failed
+
+
+def verdict(failed: BaseException) -> str:
+    """What has kept a broker from starting, or has ended it: docs/operations.md has the list. What
+    is not on it is a bug, of which the log has the traceback."""
+    from pyk.disk import DirectoryInUse, SyncFailed
+    from pyk.errors import KafkaError
+    from pyk.log.checkpoints import DamagedCheckpoint
+    from pyk.metadata.journal import DamagedStore
+    from pyk.server.binding import CannotListen
+    from pyk.telemetry.http import CannotListen as CannotListenForHttp
+
+    match failed:
+        case KafkaError() | DirectoryInUse() | DamagedCheckpoint() | DamagedStore():
+            return str(failed)
+        case CannotListen():
+            return str(failed)
+        case CannotListenForHttp():
+            return f"{failed}; choose another --http-port, or --no-http"
+        case SyncFailed():
+            said = f"the broker has ended, since a write to the disk failed: {failed}"
+            logging.critical(said)
+            return f"{said}. The next start reads what is on the disk"
+        case OSError() if failed.filename is not None:
+            return f"{failed.filename}: {failed.strerror}"
+    logging.critical("the broker has ended over a bug", exc_info=failed)
+    return f"the broker has ended over a bug: {type(failed).__name__}: {failed}"
 
 
 def listener(host: str | None, port: int | None) -> dict[str, str]:

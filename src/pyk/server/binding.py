@@ -25,8 +25,24 @@ class Listener(NamedTuple):
     port: int
 
 
+class CannotListen(OSError):
+    """A listener cannot be had. Its text is for an operator."""
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
 async def listen(listener: Listener, limits: Limits) -> list[socket.socket]:
-    """A socket for each address of the listener. OSError if there is none."""
+    """A socket for each address of the listener. Raise CannotListen."""
+    try:
+        return await _listen_anywhere(listener, limits)
+    except OSError as failed:
+        where = f"{listener.host}:{listener.port}"
+        said = f"cannot listen on {where} for {listener.name}: {failed.strerror}"
+        raise CannotListen(failed.errno, said) from failed
+
+
+async def _listen_anywhere(listener: Listener, limits: Limits) -> list[socket.socket]:
     host = listener.host
     found = await trio.socket.getaddrinfo(
         # As bytes where it can be: for text Python imports its tables of Unicode first.

@@ -194,8 +194,8 @@ async def open_server(
     news: News | None = None,
     grace: float = 5.0,
 ) -> AsyncIterator[Server]:
-    """Serve while the block runs. `news` is what requests bring to those who wait. OSError if it
-    cannot listen. What is no `Exception` in a handler ends the block at once, in an exception
+    """Serve while the block runs. `news` is what requests bring to those who wait. CannotListen
+    if it cannot. What is no `Exception` in a handler ends the block at once, in an exception
     group."""
     with ExitStack() as closing:
         hang_ups = closing.enter_context(HangUps())
