@@ -11,7 +11,7 @@ import trio
 from pyk.broker import World, open_broker
 from pyk.config.settings import BrokerSettings
 from pyk.daemon import observed
-from pyk.telemetry.loop import CULPRITS_MAX, Frame, LoopWatch, culprit
+from pyk.telemetry.loop import CULPRITS_MAX, Frame, LoopWatch, blamed, culprit
 from tests.telemetry.test_figures import ask, values, wanted, written
 from tests.testing.test_watchdog import Clock
 
@@ -29,6 +29,14 @@ def test_the_handler_is_named_and_not_who_has_called_it_nor_what_it_calls() -> N
     assert culprit(BY_HANDLER) == "handlers.list_offsets.handle"
     assert culprit(BY_HANDLER[:2]) == "server.connection.serve"
     assert culprit(BY_HANDLER[:1]) == "unknown"
+
+
+def test_who_is_to_blame() -> None:
+    stack = [BY_HANDLER]
+    assert blamed(stack, late=100, computed=0, collecting=0) == "handlers.list_offsets.handle"
+    assert blamed(stack, late=100, computed=90, collecting=60) == "garbage collection"
+    assert blamed([], late=100, computed=90, collecting=0) == "unknown"
+    assert blamed([BY_HANDLER[:1]], late=100, computed=20, collecting=0) == "the system"
 
 
 @pytest.mark.loop_limit(60, "it is held on purpose")

@@ -10,7 +10,7 @@ import logging
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,6 +35,8 @@ STACKS_MAX: Final = 100
 CULPRITS_MAX: Final = 200
 UNKNOWN: Final = "unknown"
 COLLECTOR: Final = "garbage collection"
+SYSTEM: Final = "the system"
+"""The process had nothing to do, or did not run: the machine has too much of other work."""
 PACKAGE: Final = "/pyk/"
 CARRIERS: Final = (
     "__main__", "broker", "cli.", "daemon", "offload", "server.", "telemetry.loop", "testing.",
@@ -117,8 +119,8 @@ class LoopWatch:
             self.delay.add(late)
             if late >= LATE_NANOSECONDS:
                 collecting = self.garbage.pauses.nanoseconds - collected
-                who = COLLECTOR if collecting > late / 2 else self._most_seen()
-                self.note(who, late, thread_time_ns() - began)
+                computed = thread_time_ns() - began
+                self.note(blamed(self._stacks, late, computed, collecting), late, computed)
             self._stacks.clear()
 
     def _look(self) -> None:
@@ -128,10 +130,6 @@ class LoopWatch:
                 stack = stack_in(self._thread)
                 if self._due == due and len(self._stacks) < STACKS_MAX:
                     self._stacks.append(stack)
-
-    def _most_seen(self) -> str:
-        found = Counter(culprit(stack) for stack in self._stacks)
-        return found.most_common(1)[0][0] if found else UNKNOWN
 
     def note(self, who: str, late: int, computed: int) -> None:
         if who not in self.held and len(self.held) >= CULPRITS_MAX:
@@ -148,6 +146,15 @@ class LoopWatch:
                 more,
                 extra={"stack": shown(self._stacks, who)},
             )
+
+
+def blamed(stacks: Sequence[Stack], late: int, computed: int, collecting: int) -> str:
+    """Who it was, given for how long in nanoseconds the loop was late, and what that is of."""
+    if collecting > late / 2:
+        return COLLECTOR
+    found = Counter(culprit(stack) for stack in stacks).most_common(1)
+    who = found[0][0] if found else UNKNOWN
+    return SYSTEM if who == UNKNOWN and computed < late / 2 else who
 
 
 def shown(stacks: list[Stack], who: str) -> str:
