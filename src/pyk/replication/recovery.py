@@ -36,7 +36,7 @@ async def recover_logs(
 
     try:
         async with trio.open_nursery() as nursery:
-            for _ in range(max(threads, 1)):
+            for _ in range(min(threads, len(partitions))):
                 nursery.start_soon(work)
     finally:
         # Also if it was interrupted: the next start goes on from there.
