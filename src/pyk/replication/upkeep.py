@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+BACKOFF_MS_MIN: Final = 100
+"""Without any rest the cleaner would look at logs and do nothing else."""
+
 _SEGMENTS_AT_ONCE = 16
 """Segments that retention removes before others get their turn."""
 _PEEKED_AT_ONCE = 64
@@ -52,7 +55,7 @@ class Care(NamedTuple):
         return cls(
             checkpoint_seconds=config.replica_high_watermark_checkpoint_interval_ms / 1000,
             retention_seconds=config.log_retention_check_interval_ms / 1000,
-            compaction_seconds=config.log_cleaner_backoff_ms / 1000,
+            compaction_seconds=max(config.log_cleaner_backoff_ms, BACKOFF_MS_MIN) / 1000,
             compacts=config.log_cleaner_enable,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )
