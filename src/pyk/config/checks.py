@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 from pyk.config.broker import BROKER_KEYS, RATE_KEYS, broker_key
 from pyk.config.client_metrics import CLIENT_METRICS_KEYS, INTERVALS_MS
@@ -59,8 +60,8 @@ def check_group(overrides: Mapping[str, str], settings: BrokerSettings) -> None:
         if name not in GROUP_KEYS:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Groups have no configuration {name}.")
     config = settings.group_config(overrides)
-    for key in GROUP_KEYS.values():
-        _check_bounds(key, getattr(config, key.attribute), settings)
+    for key, least, most in _group_bounds():
+        _check_bounds(key, getattr(config, key.attribute), least, most, settings)
     _check_sessions(config)
 
 
@@ -79,13 +80,25 @@ def check_client_metrics(overrides: Mapping[str, str]) -> None:
         )
 
 
-def _check_bounds(key: Key, value: Value, settings: BrokerSettings) -> None:
+@cache
+def _group_bounds() -> list[tuple[Key, Key | None, Key | None]]:
+    """The keys of groups, each with the broker's keys for the least and the most that it may be."""
+    found = []
+    for key in GROUP_KEYS.values():
+        kind, _, rest = key.name.partition(".")
+        least, most = (
+            BROKER_KEYS.get(f"group.{kind}.{bound}.{rest.removeprefix('num.')}")
+            for bound in ("min", "max")
+        )
+        if least is not None or most is not None:
+            found.append((key, least, most))
+    return found
+
+
+def _check_bounds(
+    key: Key, value: Value, least: Key | None, most: Key | None, settings: BrokerSettings
+) -> None:
     """Whether it is within what the broker lets groups have."""
-    kind, _, rest = key.name.partition(".")
-    least, most = (
-        BROKER_KEYS.get(f"group.{kind}.{bound}.{rest.removeprefix('num.')}")
-        for bound in ("min", "max")
-    )
     assert isinstance(value, int | str)
     if least is not None and value < getattr(settings.config, least.attribute):
         raise invalid(key.name, value, f"it must be greater than or equal to {least.name}")

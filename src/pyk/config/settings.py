@@ -48,6 +48,7 @@ class BrokerSettings:
         self.config: Final = BrokerConfig(**_parsed(BROKER_KEYS, effective), **internal)
         _check(self.config)
         self.topic_defaults: Final = TopicConfig(**_inherited_by_topics(self.config))
+        self._group_defaults: Mapping[str, Value] | None = None
         self.stored: tuple[Mapping[str, str], Mapping[str, str]] = (cluster_wide, per_broker)
         """What the metadata has for all brokers and for this one, with what is ignored of it."""
         self.ignored: Mapping[str, str] = {}
@@ -113,8 +114,9 @@ class BrokerSettings:
         # Here, since many a broker has no groups.
         from pyk.config.group import GROUP_KEYS, GroupConfig
 
-        values = _inherited(GROUP_KEYS, self.config) | _parsed(GROUP_KEYS, overrides)
-        return GroupConfig(**values)
+        if self._group_defaults is None:
+            self._group_defaults = _inherited(GROUP_KEYS, self.config)
+        return GroupConfig(**{**self._group_defaults, **_parsed(GROUP_KEYS, overrides)})
 
 
 def valid(
