@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from pyk.log.recovery import Recovery
 from pyk.offload import in_thread
 from pyk.telemetry.http import CannotListen
 from pyk.telemetry.pages import Status
+from pyk.testing import serve_in_thread
 from tests.telemetry.test_http import request_for
 
 T = TypeVar("T")
@@ -99,6 +101,39 @@ async def test_a_signal_ends_a_start_that_takes_long(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(serve, local(tmp_path), announce, None, World(offload=takes_long))
             await begun.wait()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_logs_that_are_recovered_are_counted_on_the_pages_and_a_signal_is_heard(
+    tmp_path: Path,
+) -> None:
+    with serve_in_thread(data_dir=tmp_path, topics={"t": 3}) as broker:
+        for partition in range(3):
+            broker.produce("t", b"v", partition=partition)
+        broker.kill()
+    recovery, is_recovering = Recovery(), trio.Event()
+
+    async def gated(run: Callable[[], T], /) -> T:
+        if recovery.logs_total:
+            is_recovering.set()
+            await trio.sleep_forever()
+        return await in_thread(run)
+
+    def announce(opened: Opened) -> None:
+        raise AssertionError("it was never open")
+
+    with trio.fail_after(20):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = free.getsockname()
+        pages = HttpWish("127.0.0.1", address[1], 0)
+        world = World(offload=gated, recovery=recovery)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve, local(tmp_path), announce, pages, world)
+            await is_recovering.wait()
+            code, body = await shown(address, "/ready")
+            assert (code, body.splitlines()[0]) == (503, "starting")
+            assert "recovering logs: 0 of 3" in body
+            assert (await shown(address, "/live"))[0] == 200
             os.kill(os.getpid(), signal.SIGTERM)
 
 
