@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers import share_acknowledge, share_fetch
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.replication.partition import Isolation, Partition
 from pyk.types import Uuid
 from pyk.wire.messages.share_acknowledge import (
     AcknowledgementBatch as Said,
@@ -30,7 +32,7 @@ from pyk.wire.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from pyk.wire.records import read_records
+from pyk.wire.records import Record, read_records
 from tests.handlers.brokers import call, create, open_context, sent
 from tests.simulated_disk import SimulatedDisk
 
@@ -198,3 +200,17 @@ def state_end(broker: Context) -> int:
     """How much was ever written of share groups' state."""
     shards = broker.share_coordinator.shards
     return sum(shard.journal.end_offset for shard in shards)
+
+
+def records_of(partition: Partition, base: int, end: int) -> list[Record]:
+    """Those that are in a log from `base` on and before `end`."""
+    found: list[Record] = []
+    offset = base
+    while offset < min(end, partition.log.high_watermark):
+        piece, _ = partition.read(offset, 1, Isolation.READ_UNCOMMITTED)
+        if piece is None:
+            break
+        data = cast("File", piece.records.file).read(piece.records.position, piece.records.size)
+        found += [each for each in read_records(data) if base <= each.offset < end]
+        offset = piece.end_offset
+    return found

@@ -14,7 +14,6 @@ from pyk.handlers.context import Context
 from pyk.metadata.controller import set_group_config
 from pyk.metadata.topics import TopicReference, delete_topics
 from pyk.replication.partition import Isolation, Marker
-from pyk.sharing.dead_letters import records_of
 from pyk.wire.prefixed import ControlType
 from tests.handlers.brokers import NOW_MS, create, produce
 from tests.handlers.queues import (
@@ -26,6 +25,7 @@ from tests.handlers.queues import (
     of_partition,
     offsets_sent,
     open_queue,
+    records_of,
 )
 from tests.simulated_disk import SimulatedDisk
 

@@ -184,5 +184,6 @@ def _checked(
 
 async def release(session: ShareSession, broker: Context) -> None:
     """End a session, as its member asks for."""
-    for wait in broker.shares.end_session(session):
-        await wait
+    rest = broker.shares.end_session(session)
+    if rest is not None:
+        await rest

@@ -6,6 +6,7 @@ is then for others. Its epoch counts requests, so that one that comes twice is n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
@@ -66,13 +67,14 @@ class ShareSessions:
     def __init__(self, sessions_max: Callable[[], int]) -> None:
         self._sessions_max = sessions_max
         self._sessions: dict[SessionKey, ShareSession] = {}
+        self._by_group: Counter[str] = Counter()
         self._by_connection: dict[object, dict[SessionKey, ShareSession]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def has_group(self, group_id: str) -> bool:
-        return any(key.group_id == group_id for key in self._sessions)
+        return group_id in self._by_group
 
     def begin(
         self, key: SessionKey, wanted: Iterable[SharedPartition], connection: object
@@ -84,6 +86,7 @@ class ShareSessions:
         if len(self._sessions) >= self._sessions_max():
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[key] = ShareSession(key, connection)
+        self._by_group[key.group_id] += 1
         self._by_connection.setdefault(connection, {})[key] = session
         session.partitions = dict.fromkeys(wanted, False)
         return session
@@ -118,8 +121,14 @@ class ShareSessions:
         if self._sessions.get(session.key) is not session:
             return False
         del self._sessions[session.key]
+        self._by_group[session.key.group_id] -= 1
+        if not self._by_group[session.key.group_id]:
+            del self._by_group[session.key.group_id]
         self._by_connection.get(session.connection, {}).pop(session.key, None)
         return True
+
+    def has(self, key: SessionKey) -> bool:
+        return key in self._sessions
 
     def knows(self, connection: object) -> bool:
         """Whether a session ever began on it."""

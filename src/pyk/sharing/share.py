@@ -15,9 +15,9 @@ difference to what a crash leaves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Final, NoReturn, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import trio
 
@@ -25,9 +25,11 @@ from pyk.coordinator.share_coordinator import Persister, ShareState
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.replication.partition import Partition, Wakeable
-from pyk.sharing.delivery import Acknowledgement, Acquired, Change
+from pyk.sharing.dead_letters import Burial
+from pyk.sharing.delivery import Acknowledgement, Acquired, Change, Dead
 from pyk.sharing.handout import Handed, Seen, Terms, Wish
 from pyk.sharing.reading import covering, find_batches
+from pyk.sharing.refusals import DAMAGE, OVER, as_heard, as_refusal
 from pyk.sharing.share_partition import SharePartition
 from pyk.sharing.tally import Tally
 
@@ -37,18 +39,6 @@ NOT_INITIALISED: Final = -1
 
 Fail: TypeAlias = Callable[[Change, KafkaError], None]
 """What to do about a change that cannot be persisted."""
-
-_AWAY: Final = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    }
-)
-_FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
-_KNOWN: Final = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-_OVER: Final = _FENCED | _KNOWN | {ErrorCode.INVALID_REQUEST}
-"""What is known here is not what is kept any more. The last is for what is not kept at all."""
 
 
 class Surroundings(Protocol):
@@ -62,8 +52,46 @@ class Surroundings(Protocol):
     def start_soon(self, run: Callable[[], Awaitable[None]]) -> None: ...
     def note_deadline(self, share: Share) -> None: ...
     def forget(self, share: Share) -> None: ...
-    async def bury(self, share: Share, change: Change, topic: str) -> None:
-        """Write dead letters. What cannot be written is reported, and not tried for ever."""
+    def burial_of(self, share: Share, dead: Iterable[Dead], topic: str) -> Burial | None:
+        """What writes dead letters to a topic, unless it is the one that the records are of."""
+
+
+S = TypeVar("S", bound="Share")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _contained(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], T]:
+    """Let it raise nothing but KafkaError. After anything else the share partition is given up, and
+    whoever asks next gets another one, which begins with what is kept."""
+
+    @wraps(method)
+    def call(share: S, /, *args: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(share, *args, **named)
+        except KafkaError:
+            raise
+        except Exception as failure:
+            raise share._fail(failure) from failure
+
+    return call
+
+
+class _Outcome:
+    """That of something under way, for those who want to wait for it. It raises KafkaError."""
+
+    __slots__ = ("done", "refusal")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.refusal: KafkaError | None = None
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from self.done.wait().__await__()
+        if self.refusal is not None:
+            raise self.refusal
 
 
 class Share:
@@ -80,6 +108,8 @@ class Share:
         self._surroundings = surroundings
         self._waiters: dict[Wakeable, None] = {}
         self._unsettled = 0
+        self._buried: set[Dead] = set()
+        """What letters are written of, though it is not persisted yet that nobody gets it."""
         self._held_up: trio.Event | None = None
         """Set when the last of those changes is done that could not be persisted at once. Others
         come behind it: they are persisted in the order in which they are made."""
@@ -91,17 +121,17 @@ class Share:
         leader_epoch = self.partition.leader_epoch
         try:
             state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
-        except KafkaError as refusal:
-            raise self._give_up(refusal) from refusal
-        if isinstance(state, ShareState):
-            self._take(state)
-            return
+            if isinstance(state, ShareState):
+                self._take(state)
+                return
+        except Exception as failure:
+            raise self._fail(failure) from failure
 
         async def take_later() -> None:
             try:
                 self._take(await state)
-            except KafkaError as refusal:
-                self._give_up(refusal)
+            except Exception as failure:
+                self._fail(failure)
 
         self._surroundings.start_soon(take_later)
 
@@ -144,8 +174,25 @@ class Share:
         self.close(heard)
         return heard
 
+    def _fail(self, failure: Exception) -> KafkaError:
+        """What a client hears of a failure after which nobody knows what is so here: what is kept
+        is read anew by whoever asks next."""
+        if isinstance(failure, KafkaError):
+            return self.failure or self._give_up(failure)
+        logger.error("the share partition %s failed", self.key.text, exc_info=failure)
+        heard = as_refusal(self.partition.log.directory.name, failure)
+        self._surroundings.forget(self)
+        self.close(heard)
+        return heard
+
+    def _refuse(self, damage: Exception) -> KafkaError:
+        """What a client hears if the log cannot be read. Whoever asks again tries again."""
+        logger.warning("%s cannot be read: %s", self.key.text, damage)
+        return as_refusal(self.partition.log.directory.name, damage)
+
     # Handing out
 
+    @_contained
     def look(self, bytes_max: int) -> Seen | None:
         """What there is for members, if one may have more. Raise KafkaError."""
         self.check()
@@ -158,7 +205,10 @@ class Share:
         offset = machine.next_fetch_offset()
         if offset >= self.partition.visible_end(terms.isolation):
             return None
-        piece, aborted = self.partition.read(offset, bytes_max, terms.isolation)
+        try:
+            piece, aborted = self.partition.read(offset, bytes_max, terms.isolation)
+        except DAMAGE as damage:
+            raise self._refuse(damage) from damage
         return None if piece is None else Seen(offset, piece, aborted or (), terms.limits)
 
     def offers(self, seen: Seen, records: int) -> bool:
@@ -166,6 +216,7 @@ class Share:
         assert self.machine is not None
         return self.machine.reach(seen.offset, records) <= seen.piece.end_offset
 
+    @_contained
     def hand_out(
         self,
         seen: Seen,
@@ -185,7 +236,12 @@ class Share:
                 assert accepted is None, "nothing is foreseen while a change is under way"
                 afterwards.append(partial(self._make_true, foreseen, seen, wish))
                 return foreseen, None
-        handed, change = self._acquire(seen, wish, accepted)
+        try:
+            handed, change = self._acquire(seen, wish, accepted)
+        except DAMAGE as damage:
+            if accepted is not None:
+                self._settle(accepted, is_persisted=False)
+            raise self._refuse(damage) from damage
         return handed, self.carry_out(change)
 
     def _foresee(self, seen: Seen, wish: Wish) -> Handed | None:
@@ -205,9 +261,13 @@ class Share:
 
     def _make_true(self, foreseen: Handed, seen: Seen, wish: Wish) -> None:
         """Decide what was sent, and persist it."""
-        handed, change = self._acquire(seen, wish, None)
-        assert handed == foreseen
-        pending = self._persist(change, self._leave_open)
+        try:
+            handed, change = self._acquire(seen, wish, None)
+            assert handed == foreseen
+            pending = self._persist(change, self._leave_open)
+        except Exception as failure:
+            self._fail(failure)
+            return
         if pending is not None:
             self._later(lambda: pending)
 
@@ -246,11 +306,12 @@ class Share:
         logger.warning("what is handed out of %s is not kept: %s", self.key.text, refusal)
         self._settle(change, is_persisted=True)
         self.machine.doubt()
-        if refusal.code in _OVER:
+        if refusal.code in OVER:
             self._give_up(refusal)
 
     # Taking back
 
+    @_contained
     def hear(self, member_id: str, acknowledgements: Sequence[Acknowledgement]) -> Change:
         """What follows from what a member says: it is to be carried out, or handed out with, in the
         same breath. Raise KafkaError."""
@@ -274,6 +335,7 @@ class Share:
         limits = self._surroundings.terms_of(self.key.group_id).limits
         return limits.in_flight - self.machine.in_flight >= records_max
 
+    @_contained
     def release(self, member_id: str) -> Awaitable[None] | None:
         """What a member has is for others. Raise KafkaError."""
         machine = self.machine
@@ -287,18 +349,22 @@ class Share:
 
     def expire(self) -> bool:
         """Take back what was held for too long. Whether that can be done."""
-        if self.machine is None or self.failure is not None:
-            return True
-        limits = self._surroundings.terms_of(self.key.group_id).limits
         try:
-            self.carry_out(self.machine.expire(limits, trio.current_time()))
+            self._expire()
         except KafkaError as refusal:
             logger.warning("the locks of %s stay: %s", self.key.text, refusal)
             return False
         return True
 
+    @_contained
+    def _expire(self) -> None:
+        if self.machine is not None and self.failure is None:
+            limits = self._surroundings.terms_of(self.key.group_id).limits
+            self.carry_out(self.machine.expire(limits, trio.current_time()))
+
     # Changes
 
+    @_contained
     def carry_out(self, change: Change) -> Awaitable[None] | None:
         """Persist what was decided, and settle it. Raise KafkaError if that fails."""
         if change.is_empty:
@@ -310,7 +376,7 @@ class Share:
         if letters_to is not None or self._is_held_up:
             return self._queue(change, letters_to)
         pending = self._persist(change, self._take_back)
-        return None if pending is None else self._later(lambda: pending)[0]
+        return None if pending is None else self._later(lambda: pending)
 
     def _persist(self, change: Change, fail: Fail) -> Awaitable[None] | None:
         """Keep it and settle it, at once or in time. Raise, or let the awaitable, what `fail` does
@@ -343,15 +409,31 @@ class Share:
         async def run() -> None:
             if before is not None:
                 await before.wait()
+            self.check()
             # The letters first: after a crash in between there is one twice, and none is missing.
-            if letters_to is not None:
-                await self._surroundings.bury(self, change, letters_to)
+            lost = 0 if letters_to is None else await self._bury(change.dead, letters_to)
             pending = self._persist(change, self._take_back)
             if pending is not None:
                 await pending
+            self._buried.difference_update(change.dead)
+            self.tally.dead_letters_lost += lost
 
-        outcome, self._held_up = self._later(run)
+        outcome = self._later(run)
+        self._held_up = outcome.done
         return outcome
+
+    async def _bury(self, dead: Sequence[Dead], topic: str) -> int:
+        """Write letters that were not written before, when their records could not be archived. How
+        many are lost if they can be now."""
+        new = [each for each in dead if each not in self._buried]
+        burial = self._surroundings.burial_of(self, new, topic)
+        if burial is None:
+            return 0
+        await burial.run()
+        self.tally.dead_letters += burial.written
+        if not burial.lost:
+            self._buried.update(new)
+        return burial.lost
 
     def _keep(self, change: Change) -> Awaitable[None] | None:
         assert self.machine is not None
@@ -364,29 +446,24 @@ class Share:
             batches=change.batches,
         )
 
-    def _later(self, run: Callable[[], Awaitable[None]]) -> tuple[Awaitable[None], trio.Event]:
-        """Have it run whether or not somebody waits for it, for a client may hang up. What to wait
-        for, and what tells that it is over."""
-        done = trio.Event()
-        refusals: list[KafkaError] = []
+    def _later(self, run: Callable[[], Awaitable[None]]) -> _Outcome:
+        """Have it run whether or not somebody waits for it, for a client may hang up."""
+        outcome = _Outcome()
         self._unsettled += 1
 
         async def run_to_the_end() -> None:
             try:
                 await run()
             except KafkaError as refusal:
-                refusals.append(refusal)
+                outcome.refusal = refusal
+            except Exception as failure:
+                outcome.refusal = self._fail(failure)
             finally:
                 self._unsettled -= 1
-                done.set()
-
-        async def wait() -> None:
-            await done.wait()
-            if refusals:
-                raise refusals[0]
+                outcome.done.set()
 
         self._surroundings.start_soon(run_to_the_end)
-        return wait(), done
+        return outcome
 
     def _settle(self, change: Change, *, is_persisted: bool) -> None:
         assert self.machine is not None
@@ -400,7 +477,7 @@ class Share:
     def _take_back(self, change: Change, refusal: KafkaError) -> NoReturn:
         """Nothing of it has happened, and whoever asked for it hears that."""
         self._settle(change, is_persisted=False)
-        if refusal.code in _OVER:
+        if refusal.code in OVER:
             raise self._give_up(refusal) from refusal
         raise as_heard(refusal) from refusal
 
@@ -418,14 +495,3 @@ class Share:
     def wake_all(self) -> None:
         for waiter in self._waiters:
             waiter.wake()
-
-
-def as_heard(refusal: KafkaError) -> KafkaError:
-    """What is said to a member when the state of its share cannot be read or written."""
-    if refusal.code in _AWAY:
-        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, refusal.message)
-    if refusal.code in _FENCED:
-        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, refusal.message)
-    if refusal.code in _KNOWN:
-        return refusal
-    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal.message)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import Final
 
 import trio
@@ -21,22 +22,20 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.replication.partition import Isolation, Partition
 from pyk.replication.replicas import Replicas
-from pyk.sharing.dead_letters import append, letters
-from pyk.sharing.delivery import Change, Limits
+from pyk.sharing.dead_letters import Burial
+from pyk.sharing.delivery import Dead, Limits
 from pyk.sharing.handout import Terms
 from pyk.sharing.sessions import ShareSession, ShareSessions
 from pyk.sharing.share import Share
 from pyk.sharing.start import StartingPoint
 from pyk.sharing.tally import Tally
-from pyk.wire.compression import CorruptBatch
-from pyk.wire.records import Record
 
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER: Final = 0.1
 """Seconds until locks that are over are looked at again, if they could not be taken back."""
-LETTERS_AT_ONCE: Final = 100
-"""How many dead letters are written before others have their turn."""
+PARTITIONS_AT_ONCE: Final = 16
+"""How many partitions a member that is gone gives back before others have their turn."""
 
 
 class Shares:
@@ -62,6 +61,7 @@ class Shares:
         self._start_soon = start_soon
         self._topic_for_letters = topic_for_letters
         self._shares: dict[SharePartitionKey, Share] = {}
+        self._by_group: dict[str, dict[SharePartitionKey, Share]] = {}
         self._timers: Timers[SharePartitionKey] = Timers()
         self._terms: dict[str, tuple[GroupConfig, Terms]] = {}
         self._earlier = trio.Event()
@@ -77,6 +77,7 @@ class Shares:
         share = self._shares.get(key)
         if share is None or share.partition is not partition:
             share = self._shares[key] = Share(key, partition, self)
+            self._by_group.setdefault(group_id, {})[key] = share
             share.begin()
         return share
 
@@ -89,34 +90,60 @@ class Shares:
 
     # Sessions
 
-    def end_session(self, session: ShareSession) -> list[Awaitable[None]]:
-        """What its member has is for others, when what is returned is over."""
+    def end_session(self, session: ShareSession) -> Awaitable[None] | None:
+        """What its member has is for others: of the first partitions at once, and of the others
+        when what is returned is over, if anything is."""
         if not self.sessions.end(session):
-            return []
-        group_id, member_id = session.key
-        waits = []
-        for topic_id, number in session.partitions:
-            share = self._shares.get(SharePartitionKey(group_id, topic_id, number))
-            if share is None:
-                continue
-            try:
-                kept = share.release(member_id)
-            except KafkaError as refusal:
-                logger.warning("what %s has of %s stays: %s", member_id, share.key.text, refusal)
-            else:
-                waits += [] if kept is None else [kept]
-        if not self.sessions.has_group(group_id):
-            self._forget_idle(group_id)
-        return waits
+            return None
+        waits: list[Awaitable[None]] = []
+        turns = self._give_back(session, waits)
+        is_more = next(turns, False)
+        return self._give_back_the_rest(turns, waits) if is_more or waits else None
 
     def on_disconnect(self, connection: object) -> None:
         for session in self.sessions.forget(connection):
-            for wait in self.end_session(session):
-                self._start_soon(_quietly(wait))
+            try:
+                rest = self.end_session(session)
+            except Exception:
+                logger.exception("what %s had is its own until the locks are over", session.key)
+                continue
+            if rest is not None:
+                self._start_soon(partial(_waited, rest))
+
+    def _give_back(self, session: ShareSession, waits: list[Awaitable[None]]) -> Iterator[bool]:
+        """In turns. If the member is back meanwhile, what is left of it is its own until the locks
+        are over: it may be what it was handed since."""
+        group_id, member_id = session.key
+        for count, (topic_id, number) in enumerate(session.partitions, start=1):
+            share = self._shares.get(SharePartitionKey(group_id, topic_id, number))
+            if share is not None:
+                try:
+                    kept = share.release(member_id)
+                except KafkaError as refusal:
+                    _log_kept_back(share.key.text, refusal)
+                else:
+                    waits += [] if kept is None else [kept]
+            if count % PARTITIONS_AT_ONCE == 0:
+                yield True
+                if self.sessions.has(session.key):
+                    break
+        if not self.sessions.has_group(group_id):
+            self._forget_idle(group_id)
+
+    async def _give_back_the_rest(
+        self, turns: Iterator[bool], waits: list[Awaitable[None]]
+    ) -> None:
+        for _ in turns:
+            await trio.lowlevel.checkpoint()
+        for wait in waits:
+            try:
+                await wait
+            except KafkaError as refusal:
+                _log_kept_back("a member that is gone", refusal)
 
     def _forget_idle(self, group_id: str) -> None:
-        for share in self:
-            if share.key.group_id == group_id and share.is_idle:
+        for share in list(self._by_group.get(group_id, {}).values()):
+            if share.is_idle:
                 self.forget(share)
 
     # The cluster
@@ -172,6 +199,9 @@ class Shares:
         if deadline is None:
             self._timers.cancel(share.key)
             return
+        if deadline <= trio.current_time():
+            # It could not be taken back when it was over.
+            deadline = trio.current_time() + RETRY_AFTER
         self._timers.set(share.key, deadline)
         if deadline < self._sleeps_until:
             self._earlier.set()
@@ -180,35 +210,22 @@ class Shares:
         if self._shares.get(share.key) is share:
             del self._shares[share.key]
             self._timers.cancel(share.key)
-        if not any(key.group_id == share.key.group_id for key in self._shares):
-            self._terms.pop(share.key.group_id, None)
+            of_group = self._by_group[share.key.group_id]
+            del of_group[share.key]
+            if not of_group:
+                del self._by_group[share.key.group_id]
+                self._terms.pop(share.key.group_id, None)
 
-    async def bury(self, share: Share, change: Change, topic: str) -> None:
+    def burial_of(self, share: Share, dead: Iterable[Dead], topic: str) -> Burial | None:
         if topic == share.partition.partition.topic:
-            return  # They would come back as records, for ever.
-        count = sum(dead.end - dead.base for dead in change.dead)
-        try:
-            found = await self._topic_for_letters(topic)
-            to = self._replicas.leader_of(found, share.key.partition % len(found.partitions))
-            written = await self._write_letters(share, change, to)
-        except (KafkaError, CorruptBatch) as refusal:
-            share.tally.dead_letters_lost += count
-            logger.error("%s dead letters of %s are lost: %s", count, share.key.text, refusal)
-        else:
-            share.tally.dead_letters += written
+            return None  # They would come back as records, for ever.
 
-    async def _write_letters(self, share: Share, change: Change, to: Partition) -> int:
-        now_ms, written = self._now_ms(), 0
-        batch: list[Record] = []
-        for letter in letters(share.partition, share.key.group_id, change.dead, now_ms):
-            batch.append(letter)
-            if len(batch) == LETTERS_AT_ONCE:
-                append(batch, to, now_ms)
-                written += len(batch)
-                batch = []
-                await trio.lowlevel.checkpoint()
-        append(batch, to, now_ms)
-        return written + len(batch)
+        async def find() -> Partition:
+            found = await self._topic_for_letters(topic)
+            number = share.key.partition % len(found.partitions)
+            return self._replicas.leader_of(found, number)
+
+        return Burial(share.partition, share.key.group_id, dead, find, self._now_ms())
 
 
 def _terms(config: GroupConfig) -> Terms:
@@ -227,11 +244,9 @@ def _terms(config: GroupConfig) -> Terms:
     )
 
 
-def _quietly(wait: Awaitable[None]) -> Callable[[], Awaitable[None]]:
-    async def run() -> None:
-        try:
-            await wait
-        except KafkaError as refusal:
-            logger.warning("what a member had that is gone stays its own: %s", refusal)
+async def _waited(rest: Awaitable[None]) -> None:
+    await rest
 
-    return run
+
+def _log_kept_back(what: str, refusal: KafkaError) -> None:
+    logger.warning("records of %s stay acquired until their locks are over: %s", what, refusal)
