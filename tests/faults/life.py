@@ -13,7 +13,8 @@ import re
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -27,7 +28,7 @@ from pyk.config.settings import BrokerSettings
 from pyk.disk import SyncFailed
 from pyk.offload import at_once
 from tests.faults.failing_disk import FailingDisk, Fault, Operation
-from tests.faults.load import Load
+from tests.faults.load import Load, Step
 from tests.faults.truth import Place, Violation
 from tests.simulated_disk import ROOT
 
@@ -114,12 +115,16 @@ class Injector:
 
     def place(self) -> Place | None:
         """The partition that was hit."""
-        parts = [] if self.hit is None else self.hit.path.parts
-        for part in parts:
-            found = re.fullmatch(r"(.+)-(\d+)(?:\.[\w-]+-(?:delete|stray))?", part)
-            if found:
-                return found[1], int(found[2])
-        return None
+        return None if self.hit is None else place_of(self.hit.path)
+
+
+def place_of(path: Path) -> Place | None:
+    """The partition that a file is of."""
+    for part in path.parts:
+        found = re.fullmatch(r"(.+)-(\d+)(?:\.[\w-]+-(?:delete|stray))?", part)
+        if found:
+            return found[1], int(found[2])
+    return None
 
 
 def _site_of(operation: Operation) -> Site:
@@ -153,6 +158,18 @@ class Lines(logging.Handler):
         if record.exc_info and record.exc_info[1] is not None:
             self.text.append("".join(traceback.format_exception(record.exc_info[1])))
 
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """While the block runs, and nobody else has them."""
+        logger = logging.getLogger("pyk")
+        logger.addHandler(self)
+        was_propagating, logger.propagate = logger.propagate, False
+        try:
+            yield
+        finally:
+            logger.removeHandler(self)
+            logger.propagate = was_propagating
+
     __hash__ = object.__hash__
 
 
@@ -181,8 +198,8 @@ class Campaign:
         self.outcome = Outcome(wanted)
         self.load = Load(seed, self.injector.place)
         self.load.now_ms = self._now_ms
-        self._disk = FailingDisk()
-        self._disk.plan = self.injector
+        self.disk = FailingDisk()
+        self.disk.plan = self.injector
 
     def _now_ms(self) -> int:
         return BEGAN_MS + int(trio.current_time() * 1000)
@@ -191,14 +208,16 @@ class Campaign:
         await self._live([self.load.begin, *self._rounds(0, ROUNDS)], kills=False)
         await self._live([*self._rounds(ROUNDS, ROUNDS + 1), self.load.check], kills=True)
         await self._live([self.load.check, *self._rounds(ROUNDS + 1, ROUNDS + 3)], kills=False)
-        self._disk.plan = None
+        self.disk.plan = None
         await self._live([self.load.check], kills=False)
 
-    def _rounds(self, first: int, last: int) -> Iterator[Callable[[], Awaitable[None]]]:
-        for number in range(first, last):
-            yield lambda number=number: self.load.round(number)  # type: ignore[misc]
+    async def some_rounds(self, count: int, *, kills: bool) -> None:
+        await self._live([self.load.begin, *self._rounds(0, count)], kills=kills)
 
-    async def _live(self, steps: list[Callable[[], Awaitable[None]]], *, kills: bool) -> None:
+    def _rounds(self, first: int, last: int) -> list[Step]:
+        return [step for number in range(first, last) for step in self.load.round(number)]
+
+    async def _live(self, steps: list[Step], *, kills: bool) -> None:
         """Until the steps are done, by one broker after the other if one ends too early."""
         starts = 0
         while steps:
@@ -210,20 +229,18 @@ class Campaign:
             starts += 1
             if starts > STARTS_MAX:
                 raise Violation(f"no broker starts any more: {self.outcome.ended}")
-            self._disk = self._revived()
+            self.disk = self._revived()
             if not steps and before:
                 return
 
     def _revived(self) -> FailingDisk:
-        disk = self._disk.kill9()
+        disk = self.disk.kill9()
         assert isinstance(disk, FailingDisk)
-        disk.plan = self._disk.plan
+        disk.plan = self.disk.plan
         return disk
 
-    async def _live_once(
-        self, steps: list[Callable[[], Awaitable[None]]], *, kills: bool
-    ) -> BaseException | None:
-        world = World(disk=self._disk, now_ms=self._now_ms, offload=at_once, grace=0.1)
+    async def _live_once(self, steps: list[Step], *, kills: bool) -> BaseException | None:
+        world = World(disk=self.disk, now_ms=self._now_ms, offload=at_once, grace=0.1)
         violation: list[Violation] = []
         try:
             async with open_broker(BrokerSettings(STATIC), world) as broker:
@@ -237,7 +254,7 @@ class Campaign:
                 raise violation[0] from None
             leaves = list(_leaves(failure))
             if all(isinstance(each, _Killed) for each in leaves):
-                self._disk = self._revived()
+                self.disk = self._revived()
                 return None
             if any(isinstance(each, KeyboardInterrupt) for each in leaves):
                 raise
@@ -247,7 +264,7 @@ class Campaign:
     async def _serve(
         self,
         broker: Broker,
-        steps: list[Callable[[], Awaitable[None]]],
+        steps: list[Step],
         violation: list[Violation],
     ) -> None:
         self.load.meet(broker)
@@ -290,27 +307,22 @@ def run(seed: int, wanted: Wanted | None) -> Outcome:
     campaign = Campaign(seed, wanted)
     outcome, injector = campaign.outcome, campaign.injector
     lines = Lines()
-    logger = logging.getLogger("pyk")
-    logger.addHandler(lines)
-    was_propagating, logger.propagate = logger.propagate, False
-    try:
-        trio.run(campaign.run, clock=MockClock(autojump_threshold=0))
-    except Violation as violation:
-        outcome.violations.append(str(violation))
-    except Exception as failure:
-        outcome.violations.append("".join(traceback.format_exception(failure)))
-    finally:
-        logger.removeHandler(lines)
-        logger.propagate = was_propagating
+    with lines.collected():
+        try:
+            trio.run(campaign.run, clock=MockClock(autojump_threshold=0))
+        except Violation as violation:
+            outcome.violations.append(str(violation))
+        except Exception as failure:
+            outcome.violations.append("".join(traceback.format_exception(failure)))
     outcome.counts, outcome.site, outcome.lines = injector.counts, injector.hit_site, lines.text
     bugs = [line for line in lines.text if "over a bug" in line or "after a bug" in line]
     outcome.violations += [f"a bug: {line}" for line in bugs]
     if injector.hit is not None:
-        outcome.is_silent = not _names(injector.hit.path, [*lines.text, *outcome.ended])
+        outcome.is_silent = not names_file(injector.hit.path, [*lines.text, *outcome.ended])
     return outcome
 
 
-def _names(path: Path, lines: list[str]) -> bool:
+def names_file(path: Path, lines: list[str]) -> bool:
     """Whether a line names the file, or the partition that it is of."""
     names = {path.name, path.parent.name} - {"logs", "data"}
     return any(name in line for line in lines for name in names)

@@ -6,6 +6,7 @@ A step that is refused is tried again: a fault is there once, and what it broke 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ import trio
 from pyk.broker import Broker
 from pyk.errors import ErrorCode
 from pyk.types import Uuid
-from pyk.wire.batch import iterate_batches
+from pyk.wire.batch import check_crc, iterate_batches
+from pyk.wire.compression import CorruptBatch
 from pyk.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -67,12 +69,15 @@ from pyk.wire.records import Record, build_batch, read_records
 from tests.faults.client import Client, HungUp
 from tests.faults.truth import Place, Stored, Violation, Written
 
+Step = Callable[[], Awaitable[None]]
+
 GROUP: Final = "readers"
 SHARING: Final = "workers"
 MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 TRANSACTIONAL: Final = "copy"
 PATIENCE: Final = 120
 """How often a step is tried, with a pause of half a second."""
+BAD_BATCH: Final = "a batch that its client refuses"
 TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 ACCEPT, COMMIT, ABORT = 1, True, False
 
@@ -106,11 +111,18 @@ FLUSHED: Final = "once"
 record is there."""
 
 
+class Refused(Violation):
+    """For as long as the load has patience."""
+
+
 class Load:
     """It goes on with the next broker where it was with the one before."""
 
-    def __init__(self, seed: int, hit: Callable[[], Place | None]) -> None:
+    def __init__(
+        self, seed: int, hit: Callable[[], Place | None], *, patience: int = PATIENCE
+    ) -> None:
         """`hit` gives the partition that the fault has hit, if there was one."""
+        self.patience = patience
         self.rng = Random(seed)
         self.written: dict[Place, Written] = {}
         self.now_ms: Callable[[], int] = lambda: 0
@@ -119,6 +131,9 @@ class Load:
         self._count = 0
         self._producer: tuple[int, int] | None = None
         self._sequence = 0
+        self._once: bytes | None = None
+        """What is being written by the idempotent producer."""
+        self._in_transaction: bytes | None = None
         self._transactional: tuple[int, int] | None = None
         self._transactional_sequence = 0
         self._committed: set[int] = set()
@@ -130,6 +145,18 @@ class Load:
         self._maybe_accepted: set[int] = set()
         """Those, and those of which nobody has heard whether they are."""
         self._is_there: set[str] = set()
+
+    def again(self, patience: int) -> Load:
+        """For another broker that begins from the same."""
+        load = Load(0, self._hit, patience=patience)
+        load.written, load._committed = self.written, self._committed
+        load._is_there = self._is_there
+        return load
+
+    @property
+    def places(self) -> list[Place]:
+        """The partitions that are there."""
+        return [place for place in self.written if place[0] in self._is_there]
 
     def meet(self, broker: Broker) -> None:
         """A new broker."""
@@ -149,34 +176,40 @@ class Load:
             await self._create(name, partitions, configs)
         await self._configure(GROUP_RESOURCE, SHARING, {"share.auto.offset.reset": "earliest"})
 
-    async def round(self, number: int) -> None:
+    def round(self, number: int) -> list[Step]:
         """Some of everything."""
-        await self.produce(("plain", 0), ("plain", 1))
-        await self.produce_once()
-        await self.transaction(commits=number % 3 != 2)
-        await self.produce(("keyed", 0), key=b"k%d" % (number % 3))
-        await self.produce(("short", 0))
-        await self.produce(("trimmed", 0))
-        await self.produce(("jobs", 0))
-        if number % 4 == 1:
-            await self._create(SHORT_LIVED, 1, {"segment.ms": "1000"})
-            await self.produce((SHORT_LIVED, 0))
-        elif number % 4 == 2:
-            await self.produce((SHORT_LIVED, 0))
-            await self._delete(SHORT_LIVED)
-        elif number % 4 == 3:
-            await self._create(SHORT_LIVED, 1, {"segment.ms": "1000"})
-            await self.produce((SHORT_LIVED, 0))
-            flushes = {"flush.messages": "1"}
-            await self._configure(TOPIC_RESOURCE, FLUSHED, flushes)
-            await self._trim("trimmed")
-        await self.commit(number)
-        await self.work()
+        steps: list[Step] = [
+            partial(self.produce, ("plain", 0), ("plain", 1)),
+            self.produce_once,
+            partial(self.transaction, commits=number % 3 != 2),
+            partial(self.produce, ("keyed", 0), key=b"k%d" % (number % 3)),
+            partial(self.produce, ("short", 0)),
+            partial(self.produce, ("trimmed", 0)),
+            partial(self.produce, ("jobs", 0)),
+            *self._changes(number),
+            partial(self.commit, number),
+            self.work,
+        ]
         if number == 0:
-            for name in ("__consumer_offsets", "__transaction_state", "__share_group_state"):
-                await self._configure(TOPIC_RESOURCE, name, {"segment.ms": "1000"})
-        await self.look_for_times()
-        await self._pause(1.2)
+            internal = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+            rolls = {"segment.ms": "1000"}
+            steps += [partial(self._configure, TOPIC_RESOURCE, name, rolls) for name in internal]
+        return [*steps, self.look_for_times, partial(trio.sleep, 1.2)]
+
+    def _changes(self, number: int) -> list[Step]:
+        """Topics that come and go, and their configuration."""
+        create = partial(self._create, SHORT_LIVED, 1, {"segment.ms": "1000"})
+        write = partial(self.produce, (SHORT_LIVED, 0))
+        flushes = partial(self._configure, TOPIC_RESOURCE, FLUSHED, {"flush.messages": "1"})
+        match number % 4:
+            case 1:
+                return [create, write]
+            case 2:
+                return [write, partial(self._delete, SHORT_LIVED)]
+            case 3:
+                return [create, write, flushes, partial(self._trim, "trimmed")]
+            case _:
+                return []
 
     async def produce(self, *places: Place, key: bytes | None = None) -> None:
         """A record each, in one request, and again what was refused of it."""
@@ -203,7 +236,7 @@ class Load:
     async def produce_once(self) -> None:
         """By an idempotent producer, whose batch comes again as it is."""
         place = (FLUSHED, 0)
-        value = self._value(place, None)
+        value = self._once = self._once or self._value(place, None)
         self.written[place].is_idempotent = True
         self.written[place].attempted.add(value)
 
@@ -227,15 +260,18 @@ class Load:
 
         await self._until("produce once", attempt)
         self._sequence += 1
+        self._once = None
 
     async def transaction(self, *, commits: bool) -> None:
         place = ("txn", 0)
-        value = self._value(place, None)
+        value = self._in_transaction = self._in_transaction or self._value(place, None)
         self.written[place].is_idempotent = True
         self.written[place].attempted.add(value)
         if not commits:
             self.written[place].aborted.add(value)
         offsets: list[int] = []
+        # After the end of a broker all of it comes again: a transaction that has ended by then
+        # begins anew, and ends without a record.
         for what, attempt in (
             ("begin a transaction", self._add_to_transaction),
             ("write in a transaction", lambda: self._write(place, value, offsets)),
@@ -243,6 +279,7 @@ class Load:
         ):
             await self._until(what, attempt)
         self._transactional_sequence += 1
+        self._in_transaction = None
         if commits:
             self._note(place, offsets[-1], value, None)
 
@@ -302,34 +339,34 @@ class Load:
 
     async def check(self) -> None:
         """All that was acknowledged is there. Raise Violation."""
-        await self._until("find the coordinator", self._find_coordinator)
-        for place, written in self.written.items():
-            if place[0] == SHORT_LIVED and SHORT_LIVED not in self._is_there:
-                continue
-            start, end, found = await self._read(place)
-            written.check(place, start, end, found)
-        await self._until("fetch an offset", self._check_committed)
+        for place in self.places:
+            start, end, found = await self.read(place)
+            self.written[place].check(place, start, end, found)
+        await self.check_offsets()
         await self._until("list topics", self._check_topics)
         await self.work(until_done=True)
+
+    async def check_offsets(self) -> None:
+        await self._until("find the coordinator", self._find_coordinator)
+        await self._until("fetch an offset", self._check_committed)
 
     # Parts of steps
 
     async def _until(self, what: str, attempt: Callable[[], Awaitable[Any]]) -> None:
         """Until there is nothing to object to."""
         outcome: Any = None
-        for _ in range(PATIENCE):
+        for _ in range(self.patience):
             try:
                 outcome = await attempt()
+            except CorruptBatch as damage:
+                outcome = f"{BAD_BATCH}: {damage}"
             except HungUp as failure:
                 outcome = f"hung up: {failure}"
                 self._session = 0
             if not outcome:
                 return
-            await self._pause(0.5)
-        raise Violation(f"{what} is refused for {PATIENCE / 2:g} s: {_named(outcome)}")
-
-    async def _pause(self, seconds: float) -> None:
-        await trio.sleep(seconds)
+            await trio.sleep(0.5)
+        raise Refused(f"{what} is refused for {self.patience / 2:g} s: {_named(outcome)}")
 
     def _value(self, place: Place, key: bytes | None) -> bytes:
         self._count += 1
@@ -550,6 +587,8 @@ class Load:
         topic = OffsetFetchRequestTopic(name="plain", partition_indexes=[0])
         request = OffsetFetchRequest(group_id=GROUP, topics=[topic])
         answer = await self.client.ask(request, 7)
+        if not answer.topics:
+            return answer.error_code or "an empty response"
         found = answer.topics[0].partitions[0]
         code = answer.error_code or found.error_code
         if not code and found.committed_offset not in (self._committed or {-1}):
@@ -564,7 +603,7 @@ class Load:
         if there != self._is_there:
             raise Violation(f"{there} are there, not {self._is_there}")
 
-    async def _read(self, place: Place) -> tuple[int, int, list[Stored]]:
+    async def read(self, place: Place) -> tuple[int, int, list[Stored]]:
         """Where the log starts and ends, and all that it shows to readers of committed records."""
         found: list[Stored] = []
         offset, start, end = 0, 0, -1
@@ -617,6 +656,7 @@ def _stored(data: bytes, offset: int, aborted: Any) -> tuple[list[Stored], int]:
     to_come = sorted(aborted or (), key=lambda each: each.first_offset, reverse=True)
     gone: set[int] = set()
     for position, header in iterate_batches(data, torn_tail_allowed=True):
+        check_crc(data, position, header)
         while to_come and to_come[-1].first_offset <= header.last_offset:
             gone.add(to_come.pop().producer_id)
         if header.is_control:
