@@ -11,7 +11,7 @@ ARGS ?=
 SPARK_VERSION ?= 4.0.0
 SPARK := .cache/spark/$(SPARK_VERSION)
 
-.PHONY: help run test check format compat clients groups sample search fuzz crash kill hostile manifests docs bench spark sparktest clean adversary copy queue queues transactions
+.PHONY: help run test check format compat clients groups sample search fuzz crash faults kill hostile manifests docs bench spark sparktest clean adversary copy queue queues transactions
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -65,6 +65,9 @@ fuzz: $(STAMP)  ## A million mutated frames: worst decode time and peak memory
 crash: $(STAMP)  ## A hundred thousand crashes of data and metadata on a simulated disk
 	$(BIN)/python -m tests.log.crashes $(ARGS)
 	$(BIN)/python -m tests.metadata.crashes $(ARGS)
+
+faults: $(STAMP)  ## Each file operation of a broker under load fails once; ARGS=--flips: bits of files at rest
+	$(BIN)/python -m tests.faults.campaign $(ARGS)
 
 kill: $(STAMP)  ## Kill a process that writes to a log, some hundreds of times
 	$(BIN)/python -m tests.log.killed_writer $(ARGS)
