@@ -12,9 +12,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from pyk.disk import Lock, SyncFailed
+from pyk.disk import SyncFailed
 from pyk.types import Buffer
-from tests.simulated_disk import ROOT, SimulatedDisk, SimulatedFile
+from tests.simulated_disk import ROOT, Held, SimulatedDisk, SimulatedFile
 
 
 class Fault(Enum):
@@ -55,6 +55,7 @@ POSSIBLE: Final[dict[str, tuple[Fault, ...]]] = {
     "remove": (Fault.EIO, Fault.ENOENT),
     "make_directory": _OF_NEW_NAMES,
     "remove_directory": (Fault.EIO,),
+    "hold": (Fault.EMFILE, Fault.EIO),
     "names": (Fault.EMFILE, Fault.EIO),
     "sync_directory": (Fault.SYNC, Fault.EMFILE),
 }
@@ -107,10 +108,15 @@ class FailingDisk(SimulatedDisk):
     def __init__(self, root: Path = ROOT, *, capacity: int | None = None) -> None:
         super().__init__(root, capacity=capacity)
         self.plan = None
+        self._names_of_held: dict[Path, Path] = {}
 
     def reach(self, kind: str, path: Path) -> Fault | None:
-        """Raise what the plan wants, unless it is a short write."""
-        fault = None if self.plan is None else self.plan(Operation(kind, path))
+        """Raise what the plan wants, unless it is a short write. The plan hears names, the error
+        has the path that was used."""
+        named = self._names_of_held.get(path)
+        if named is None and path.parent in self._names_of_held:
+            named = self._names_of_held[path.parent] / path.name
+        fault = None if self.plan is None else self.plan(Operation(kind, named or path))
         if fault is None or fault is Fault.SHORT:
             return fault
         if fault is Fault.SYNC:
@@ -172,8 +178,11 @@ class FailingDisk(SimulatedDisk):
         self.reach("names", path)
         return super().names(path)
 
-    def lock(self, path: Path) -> Lock:
-        return super().lock(path)
+    def hold(self, path: Path) -> Held:
+        self.reach("hold", path)
+        held = super().hold(path)
+        self._names_of_held[held.path] = path
+        return held
 
     def sync_directory(self, path: Path) -> None:
         self.reach("sync_directory", path)

@@ -287,7 +287,7 @@ class Campaign:
             raise Violation(f"the broker ended without a fault: {text}\n{trace}")
         if all(isinstance(each, SyncFailed | trio.Cancelled) for each in leaves):
             return
-        is_named = hit.path.name in text or (hit.path.parent.name + "/") in text
+        is_named = names_file(hit.path, [text])
         if not self._is_serving and not is_named:
             raise Violation(f"the broker starts or stops not, and not why: {text}\n{trace}")
         if self._is_serving:
@@ -324,5 +324,6 @@ def run(seed: int, wanted: Wanted | None) -> Outcome:
 
 def names_file(path: Path, lines: list[str]) -> bool:
     """Whether a line names the file, or the partition that it is of."""
-    names = {path.name, path.parent.name} - {"logs", "data"}
-    return any(name in line for line in lines for name in names)
+    place = place_of(path)
+    name = path.name if place is None else f"{place[0]}-{place[1]}"
+    return any(name in line for line in lines)
