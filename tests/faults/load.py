@@ -98,6 +98,8 @@ TOPICS: Final[dict[str, tuple[int, dict[str, str]]]] = {
     "trimmed": (1, {"segment.ms": "1000", "file.delete.delay.ms": "0"}),
     "jobs": (1, {"segment.ms": "1500"}),
 }
+RETIRED: Final = "short"
+"""The topic whose segments go when they are old."""
 SHORT_LIVED: Final = "comes"
 _OF_DISK: Final = frozenset(
     {
@@ -382,7 +384,7 @@ class Load:
         written.acknowledged[offset] = value
         if key is not None:
             written.latest[key] = [value]
-        if place[0] == "short":
+        if place[0] == RETIRED:
             written.start_max = offset + 1
 
     def _check_is_hit(self, place: Place, code: int) -> str:
