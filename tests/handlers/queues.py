@@ -132,6 +132,11 @@ class Worker:
             ),
             2,
         )
+        return await self.ask_to_acknowledge(request)
+
+    async def ask_to_acknowledge(
+        self, request: ShareAcknowledgeRequest
+    ) -> ShareAcknowledgeResponse:
         return await self._ask(share_acknowledge.handle, share_acknowledge.refuse, request)
 
     async def _ask(

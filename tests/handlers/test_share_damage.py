@@ -308,35 +308,6 @@ async def test_a_letter_is_written_once_though_its_record_cannot_be_archived(
     assert acquired(await ann.fetch()) == []
 
 
-async def test_a_member_of_many_partitions_that_is_gone_gives_them_back_in_turns(
-    autojump_clock: MockClock,
-) -> None:
-    count = 200
-    async with open_context(LOCKS) as broker:
-        await create(broker, TOPIC, partitions=count)
-        ann = Worker(broker, "ann", TOPIC)
-        request = ann.request(max_records=10 * count, max_bytes=2**30)
-        for number in range(count):
-            await initialise(broker, TOPIC, number)
-            produce(broker, TOPIC, 1, number)
-            if number:
-                topics = Worker(broker, "ann", TOPIC, number).request().topics
-                request.topics.extend(topics)
-        await ann.ask(request)
-
-        def held() -> int:
-            return sum(share.machine.acquired for share in broker.shares if share.machine)
-
-        assert held() == count
-        ann.die()
-        assert 0 < count - held() <= 50
-        turns = 0
-        while held():
-            turns += 1
-            await trio.lowlevel.checkpoint()
-        assert turns >= 4
-
-
 async def test_the_members_hear_which_log_cannot_be_read(
     broker: Context, disk: FailingDisk
 ) -> None:

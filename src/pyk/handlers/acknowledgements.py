@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+
+import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from pyk.sharing.share import Share
 
 MEMBER_ID_LENGTH_MAX: Final = 36
+PARTITIONS_AT_ONCE: Final = 64
+"""How many partitions of one request are seen to before others have their turn."""
 
 Outcome: TypeAlias = KafkaError | None
 """What became of the acknowledgements of a partition: None if they are taken."""
@@ -121,9 +125,7 @@ def hear(
     """Decide about all that is acknowledged. It is to be kept."""
     acknowledged = Acknowledged()
     said = list(said)
-    says_something = any(
-        each.acknowledgement_batches for topic in said for each in topic.partitions
-    )
+    says_something = acknowledges(said)
     for topic in said:
         found = broker.image.topic_by_id(topic.topic_id)
         for each in topic.partitions:
@@ -138,6 +140,42 @@ def hear(
             if heard is not None:
                 acknowledged.hear(partition, *heard)
     return acknowledged
+
+
+async def hear_in_turns(
+    said: Iterable[SaidOfTopic],
+    key: SessionKey,
+    call: Call,
+    broker: Context,
+    *,
+    is_renewal: bool,
+) -> Acknowledged:
+    """Decide about all that is acknowledged, and begin to keep it, some partitions at a time. What
+    is decided of a partition is kept in the same breath."""
+    acknowledged = Acknowledged()
+    for topic in said:
+        for start in range(0, len(topic.partitions), PARTITIONS_AT_ONCE):
+            some = _Some(topic.topic_id, topic.partitions[start : start + PARTITIONS_AT_ONCE])
+            heard = hear([some], key, call, broker, is_renewal=is_renewal)
+            heard.keep()
+            acknowledged.outcomes.update(heard.outcomes)
+            acknowledged.pending.update(heard.pending)
+            await trio.lowlevel.checkpoint()
+    return acknowledged
+
+
+class _Some(NamedTuple):
+    topic_id: Uuid
+    partitions: Sequence[Said]
+
+
+def acknowledges(said: Iterable[SaidOfTopic]) -> bool:
+    return any(each.acknowledgement_batches for topic in said for each in topic.partitions)
+
+
+def is_wide(said: Iterable[SaidOfTopic]) -> bool:
+    """Whether it speaks of more partitions than may be seen to in one turn."""
+    return sum(len(topic.partitions) for topic in said) > PARTITIONS_AT_ONCE
 
 
 def _hear(

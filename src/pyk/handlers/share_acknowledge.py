@@ -9,6 +9,8 @@ from pyk.handlers.acknowledgements import (
     Acknowledged,
     Outcomes,
     hear,
+    hear_in_turns,
+    is_wide,
     release,
     session_key,
 )
@@ -32,6 +34,8 @@ def handle(
     check_enabled(broker)
     key = session_key(request.group_id, request.member_id)
     session = _session(key, request.share_session_epoch, broker)
+    if is_wide(request.topics):
+        return _hear_in_turns(session, request, call, broker)
     acknowledged = hear(request.topics, key, call, broker, is_renewal=request.is_renew_ack)
     acknowledged.keep()
     if acknowledged.pending or request.share_session_epoch == FINAL_EPOCH:
@@ -50,6 +54,15 @@ def _session(key: SessionKey, epoch: int, broker: Context) -> ShareSession:
     if epoch == FINAL_EPOCH:
         return broker.shares.sessions.find(key)
     return broker.shares.sessions.go_on(key, epoch)
+
+
+async def _hear_in_turns(
+    session: ShareSession, request: ShareAcknowledgeRequest, call: Call, broker: Context
+) -> ShareAcknowledgeResponse:
+    acknowledged = await hear_in_turns(
+        request.topics, session.key, call, broker, is_renewal=request.is_renew_ack
+    )
+    return await _answer_later(acknowledged, session, request, broker)
 
 
 async def _answer_later(

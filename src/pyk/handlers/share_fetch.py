@@ -11,15 +11,21 @@ member accepts and what it is handed for it are persisted together.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from inspect import isawaitable
 from typing import Final, NamedTuple, TypeAlias
 
 import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.acknowledgements import (
+    PARTITIONS_AT_ONCE,
     Acknowledged,
     Outcome,
+    acknowledges,
     hear,
+    hear_in_turns,
+    is_wide,
     knows_renewal,
     release,
     session_key,
@@ -89,11 +95,37 @@ def handle(
     epoch = request.share_session_epoch
     is_last = epoch == FINAL_EPOCH
     partitions = [] if is_last or is_renewal else session.in_turn(epoch)
-    acknowledged = Acknowledged()
-    if _acknowledges(request):
+    fetch = Fetch(session, partitions, Acknowledged(), epoch == INITIAL_EPOCH, is_last)
+    if len(partitions) > PARTITIONS_AT_ONCE or is_wide(request.topics):
+        return _begin_in_turns(fetch, request, call, broker, is_renewal=is_renewal)
+    if acknowledges(request.topics):
         acknowledged = hear(request.topics, key, call, broker, is_renewal=is_renewal)
         acknowledged.keep(records_max=request.max_records if partitions else 0)
-    fetch = Fetch(session, partitions, acknowledged, epoch == INITIAL_EPOCH, is_last)
+        fetch = fetch._replace(acknowledged=acknowledged)
+    return _read(fetch, request, broker)
+
+
+async def _begin_in_turns(
+    fetch: Fetch, request: ShareFetchRequest, call: Call, broker: Context, *, is_renewal: bool
+) -> ShareFetchResponse:
+    """Some partitions at a time: to read the state of one that is new here takes a while."""
+    key = fetch.session.key
+    if acknowledges(request.topics):
+        heard = await hear_in_turns(request.topics, key, call, broker, is_renewal=is_renewal)
+        fetch = fetch._replace(acknowledged=heard)
+    for count, partition in enumerate(fetch.partitions, start=1):
+        with suppress(KafkaError):  # The reader hears it again.
+            _share(key.group_id, partition, broker)
+        if count % PARTITIONS_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
+    response = _read(fetch, request, broker)
+    return await response if isawaitable(response) else response
+
+
+def _read(
+    fetch: Fetch, request: ShareFetchRequest, broker: Context
+) -> ShareFetchResponse | Awaitable[ShareFetchResponse]:
+    acknowledged, is_last = fetch.acknowledged, fetch.is_last
     reader = Reader(request, fetch, broker)
     results = None
     try:
@@ -130,12 +162,6 @@ def _check_renewal(request: ShareFetchRequest) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "".join(wrong) + "if isRenewAck is true.")
 
 
-def _acknowledges(request: ShareFetchRequest) -> bool:
-    return any(
-        each.acknowledgement_batches for topic in request.topics for each in topic.partitions
-    )
-
-
 def _session(
     request: ShareFetchRequest, key: SessionKey, call: Call, broker: Context
 ) -> ShareSession:
@@ -149,7 +175,7 @@ def _session(
         for each in topic.partitions
     ]
     if epoch == INITIAL_EPOCH:
-        if _acknowledges(request):
+        if acknowledges(request.topics):
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if not sessions.knows(call.peer):
             call.peer.when_gone(lambda: broker.shares.on_disconnect(call.peer))
@@ -251,9 +277,9 @@ class Reader:
     ) -> None:
         afterwards = self._afterwards if is_sent_at_once else None
         left = self._wish.records_max
-        for partition, seen in found.items():
-            if left <= 0:
-                break
+        for count, (partition, seen) in enumerate(found.items()):
+            if left <= 0 or count == PARTITIONS_AT_ONCE:
+                break  # Those that are left are first in the session's next request.
             wish = self._wish
             if left < wish.records_max:
                 wish = wish._replace(records_max=left)
