@@ -22,6 +22,7 @@ from typing import Final
 
 from tests.faults.failing_disk import POSSIBLE
 from tests.faults.flips import Flip, flip
+from tests.faults.known import known
 from tests.faults.life import Outcome, Wanted, run
 
 MODULE: Final = "tests.faults.campaign"
@@ -68,14 +69,23 @@ class Complaints:
     """What went wrong, each kind of it once with the first runs that show it."""
 
     def __init__(self) -> None:
-        self._known: Counter[str] = Counter()
+        self.new = 0
+        """How many runs went wrong in a way that is not known."""
+        self.known: Counter[str] = Counter()
+        self._kinds: Counter[str] = Counter()
 
-    def add(self, run: str, where: str, violation: str) -> None:
+    def add(self, run: str, where: str, violations: list[str]) -> None:
+        new = [each for each in violations if known(each) is None]
+        if not new:
+            self.known[known(violations[0]) or ""] += 1
+            return
+        self.new += 1
+        violation = new[0]
         lines = violation.splitlines()
         frames = [line for line in lines if "/src/pyk/" in line]
         kind = re.sub(r"\d+|'[^']*'", "", "".join([*lines[:1], *frames[-1:]]))
-        self._known[kind] += 1
-        if self._known[kind] > SHOWN_MAX:
+        self._kinds[kind] += 1
+        if self._kinds[kind] > SHOWN_MAX:
             return
         print(f"\n{run}\n  {where}")
         print(
@@ -83,14 +93,16 @@ class Complaints:
         )
 
     def print_counts(self) -> None:
-        for kind, count in self._known.most_common():
+        for kind, count in self._kinds.most_common():
             print(f"{count:6,} {kind[:200]}")
+        for name, count in self.known.most_common():
+            print(f"{count:6,} known: {name}")
 
 
 def campaign(seed: int, plan: Sequence[Wanted], processes: int, *, shows_silent: bool) -> int:
     """How many runs went wrong."""
     began = time.perf_counter()
-    wrong = reached = 0
+    reached = 0
     ended, silent, complaints = Counter[str](), Counter[str](), Complaints()
     for outcome in _all_outcomes(seed, plan, processes):
         reached += outcome.site is not None
@@ -98,38 +110,37 @@ def campaign(seed: int, plan: Sequence[Wanted], processes: int, *, shows_silent:
         if outcome.site is not None and outcome.is_silent:
             silent[str(outcome.site)] += 1
         if outcome.violations:
-            wrong += 1
             spec = f"--seed {seed} --only {outcome.wanted}"
-            complaints.add(spec, str(outcome.site), outcome.violations[0])
+            complaints.add(spec, str(outcome.site), outcome.violations)
     took = time.perf_counter() - began
     complaints.print_counts()
     print(
-        f"\n{len(plan):,} runs of load {seed}, {reached:,} with their fault: {wrong} went wrong;"
+        f"\n{len(plan):,} runs of load {seed}, {reached:,} with their fault:"
+        f" {complaints.new} went wrong;"
         f" brokers ended by {dict(ended) or 'nothing'}; no line named what was hit in"
         f" {sum(silent.values())} ({len(plan) / took:,.1f} a second)"
     )
     if shows_silent:
         for site, count in sorted(silent.items()):
             print(f"  {count} {site}")
-    return wrong
+    return complaints.new
 
 
 def flips(seed: int, count: int, processes: int) -> int:
     """How many damaged directories were served wrongly."""
     began = time.perf_counter()
-    wrong, found, complaints = 0, Counter[str](), Complaints()
+    found, complaints = Counter[str](), Complaints()
     for outcome in _all_flips(seed, count, processes):
         found[outcome.result] += 1
         if outcome.violations:
-            wrong += 1
-            complaints.add(f"--flips --only {outcome.seed}", outcome.what, outcome.violations[0])
+            complaints.add(f"--flips --only {outcome.seed}", outcome.what, outcome.violations)
     took = time.perf_counter() - began
     complaints.print_counts()
     print(
-        f"\n{count:,} bits flipped from seed {seed}: {wrong} went wrong; {dict(found)}"
+        f"\n{count:,} bits flipped from seed {seed}: {complaints.new} went wrong; {dict(found)}"
         f" ({count / took:,.1f} a second)"
     )
-    return wrong
+    return complaints.new
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from pyk.broker import METADATA, World, open_broker
+from pyk.broker import World, open_broker
 from pyk.config.settings import BrokerSettings
 from pyk.offload import at_once
 from tests.faults.failing_disk import FailingDisk

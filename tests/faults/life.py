@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
 import traceback
 from collections import Counter
@@ -35,6 +36,7 @@ from tests.simulated_disk import ROOT
 
 BEGAN_MS: Final = 1_700_000_000_000
 ROUNDS: Final = 4
+PROCESSOR_SECONDS_MAX: Final = 20.0
 STARTS_MAX: Final = 3
 """How often a broker may fail to start."""
 SOURCES: Final = "/src/pyk/"
@@ -257,7 +259,7 @@ class Campaign:
             if all(isinstance(each, _Killed) for each in leaves):
                 self.disk = self._revived()
                 return None
-            if any(isinstance(each, KeyboardInterrupt) for each in leaves):
+            if any(isinstance(each, KeyboardInterrupt | _Stuck) for each in leaves):
                 raise
             return failure
         return None
@@ -310,7 +312,22 @@ def run_in_virtual_time(
     follows from the seed."""
     scheduler._hypothesis_plugin_setup()
     scheduler._r.seed(seed)
-    trio.run(main, *args, clock=MockClock(autojump_threshold=0))
+    before = signal.signal(signal.SIGVTALRM, _give_up)
+    # More than once: it may be swallowed where it comes.
+    signal.setitimer(signal.ITIMER_VIRTUAL, PROCESSOR_SECONDS_MAX, 1.0)
+    try:
+        trio.run(main, *args, clock=MockClock(autojump_threshold=0))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+class _Stuck(BaseException):
+    """Virtual time does not pass any more: something is tried again without a pause."""
+
+
+def _give_up(*_: object) -> None:
+    raise _Stuck
 
 
 def run(seed: int, wanted: Wanted | None) -> Outcome:
@@ -323,7 +340,9 @@ def run(seed: int, wanted: Wanted | None) -> Outcome:
             run_in_virtual_time(seed, campaign.run)
         except Violation as violation:
             outcome.violations.append(str(violation))
-        except Exception as failure:
+        except BaseException as failure:
+            if any(isinstance(each, KeyboardInterrupt) for each in _leaves(failure)):
+                raise
             outcome.violations.append("".join(traceback.format_exception(failure)))
     outcome.counts, outcome.site, outcome.lines = injector.counts, injector.hit_site, lines.text
     bugs = [line for line in lines.text if "over a bug" in line or "after a bug" in line]
