@@ -31,7 +31,7 @@ from tests.faults.life import (
     run_in_virtual_time,
 )
 from tests.faults.load import BAD_BATCH, RETIRED, Load, Refused
-from tests.faults.truth import Place, Stored
+from tests.faults.truth import Place, Stored, Violation
 
 LOADS: Final = 4
 PATIENCE: Final = 4
@@ -130,6 +130,9 @@ async def _compare(load: Load, place: Place, true: Read, damaged: Place | None, 
         if place != damaged:
             found.violations.append(f"{place} is refused, which is not damaged: {refused}")
         return CHECKED_BY_CLIENTS if BAD_BATCH in str(refused) else "records are refused"
+    except Violation as wrong:
+        found.violations.append(f"{place} has holes: {wrong}")
+        return "records are missing"
     wrong = [each for each in records if each not in true[2]]
     if wrong:
         found.violations.append(f"{place} serves {wrong[0]}")

@@ -29,6 +29,7 @@ from pyk.wire.prefixed import ControlType, encode_end_marker
 from pyk.wire.records import Record, build_batch
 from tests.log.compacted import crash_compaction
 from tests.log.history import Batch, check_derived, headers_of
+from tests.log.races import crash_races
 from tests.simulated_disk import ROOT, Crashed, SimulatedDisk
 
 NOBODY = -1
@@ -432,6 +433,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     try_all(run, options.seed, options.points, "every log was whole, and knew what its batches say")
+    found = "whatever maintenance raced with, every log had its own records and no others"
+    try_all(crash_races, options.seed, options.points // 4, found)
     found = "of each key a compacted log had the latest value"
     try_all(crash_compaction, options.seed, options.points // 4, found)
 
