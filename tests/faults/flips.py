@@ -130,8 +130,8 @@ async def _compare(load: Load, place: Place, true: Read, damaged: Place | None, 
         if place != damaged:
             found.violations.append(f"{place} is refused, which is not damaged: {refused}")
         return CHECKED_BY_CLIENTS if BAD_BATCH in str(refused) else "records are refused"
-    except Violation as wrong:
-        found.violations.append(f"{place} has holes: {wrong}")
+    except Violation as failure:
+        found.violations.append(f"{place} has holes: {failure}")
         return "records are missing"
     wrong = [each for each in records if each not in true[2]]
     if wrong:
