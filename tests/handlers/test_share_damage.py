@@ -14,6 +14,7 @@ from pyk.handlers.context import Context
 from pyk.metadata.controller import set_group_config
 from pyk.sharing.tally import Tally
 from pyk.wire.batch import encode_batch
+from pyk.wire.compression import Compression
 from pyk.wire.records import Record
 from tests.faults.failing_disk import FailingDisk, Fault, Operation
 from tests.handlers.brokers import NOW_MS, create, open_context, produce
@@ -327,3 +328,22 @@ def letters(broker: Context) -> list[Record]:
 def tally_of(broker: Context) -> Tally:
     key = SharePartitionKey(GROUP, broker.topic_named(TOPIC).topic_id, 0)
     return broker.shares.tallies[key]
+
+
+async def test_a_time_that_takes_long_to_find_is_looked_for_in_a_thread(
+    autojump_clock: MockClock,
+) -> None:
+    async with open_context(LOCKS) as broker:
+        await configure(broker, share_auto_offset_reset="by_duration:PT1H")
+        await create(broker, TOPIC)
+        late = [NOW_MS - 2 * HOUR_MS] * 30_000 + [NOW_MS]
+        led = broker.leader_of(TOPIC, 0)
+        led.produce(batch(*late, compression=Compression.GZIP), acks=1, now_ms=NOW_MS)
+        await initialise(broker, TOPIC, start_offset=-1)
+        ann = Worker(broker, "ann", TOPIC)
+        assert acquired(await ann.fetch()) == [], "it is not known yet where the group begins"
+        answer: list[tuple[int, int, int]] = []
+        while not answer:
+            answer = acquired(await ann.fetch())
+            await trio.lowlevel.checkpoint()
+        assert answer[0][0] == 30_000

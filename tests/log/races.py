@@ -279,7 +279,7 @@ class Races:
         if directory.may_open(partition):
             opening = directory.begin_opening(partition)
             self._meanwhile()
-            outcome = opening.attempt(self._meanwhile)
+            outcome = opening.attempt(lambda _: self._meanwhile())
             directory.end_opening(opening, outcome)
         return directory.log(partition)
 

@@ -24,6 +24,8 @@ import trio
 from pyk.coordinator.share_coordinator import Persister, ShareState
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
+from pyk.log.timestamps import TimestampSearch
+from pyk.offload import in_thread
 from pyk.replication.partition import Partition, Wakeable
 from pyk.sharing.dead_letters import Burial
 from pyk.sharing.delivery import Acknowledgement, Acquired, Change, Dead
@@ -31,6 +33,7 @@ from pyk.sharing.handout import Handed, Seen, Terms, Wish
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.refusals import DAMAGE, OVER, as_heard, as_refusal
 from pyk.sharing.share_partition import SharePartition
+from pyk.sharing.start import end_search
 from pyk.sharing.tally import Tally
 
 logger = logging.getLogger(__name__)
@@ -122,24 +125,38 @@ class Share:
         try:
             state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
             if isinstance(state, ShareState):
-                self._take(state)
-                return
+                start = self._start_of(state)
+                if isinstance(start, int):
+                    self._take(state, start)
+                    return
         except Exception as failure:
             raise self._fail(failure) from failure
 
         async def take_later() -> None:
             try:
-                self._take(await state)
+                known = state if isinstance(state, ShareState) else await state
+                self._take(known, await self._find_start(known))
             except Exception as failure:
                 self._fail(failure)
 
         self._surroundings.start_soon(take_later)
 
-    def _take(self, state: ShareState) -> None:
-        start_offset = state.start_offset
+    def _start_of(self, state: ShareState) -> int | TimestampSearch:
+        if state.start_offset != NOT_INITIALISED:
+            return state.start_offset
+        start = self._surroundings.terms_of(self.key.group_id).start
+        return start.begin(self.partition, self._surroundings.now_ms())
+
+    async def _find_start(self, state: ShareState) -> int:
+        """In a thread where it takes long."""
+        found = self._start_of(state)
+        while isinstance(found, TimestampSearch):
+            await in_thread(found.run)
+            found = end_search(self.partition, found)
+        return found
+
+    def _take(self, state: ShareState, start_offset: int) -> None:
         terms = self._surroundings.terms_of(self.key.group_id)
-        if start_offset == NOT_INITIALISED:
-            start_offset = terms.start.offset_in(self.partition, self._surroundings.now_ms())
         self.machine = SharePartition(
             state.state_epoch,
             start_offset,

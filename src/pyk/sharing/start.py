@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pyk.config.group import BY_DURATION, seconds_of
-from pyk.replication.partition import Isolation, Partition
+from pyk.log.index import TimedOffset
+from pyk.log.timestamps import TimestampSearch
+from pyk.replication.partition import Partition
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -26,12 +28,26 @@ class StartingPoint(NamedTuple):
         assert seconds is not None, text
         return cls(int(seconds * 1000))
 
-    def offset_in(self, partition: Partition, now_ms: int) -> int:
-        """If there is nothing so late yet, the end is where it will be."""
+    def begin(self, partition: Partition, now_ms: int) -> int | TimestampSearch:
+        """The offset, or what is to be run in any thread to find it: then `end_search` is told. If
+        there is nothing so late yet, the end is where it will be."""
         offsets = partition.offsets
         if self.back_ms is None:
             return offsets.start
         if self.back_ms == 0:
             return offsets.high_watermark
-        found = partition.find_timestamp(now_ms - self.back_ms, Isolation.READ_UNCOMMITTED)
-        return offsets.high_watermark if found is None else found.offset
+        return _offset(partition, partition.log.begin_find_timestamp(now_ms - self.back_ms))
+
+
+def end_search(partition: Partition, search: TimestampSearch) -> int | TimestampSearch:
+    """The offset, or what is to be run next."""
+    return _offset(partition, partition.log.end_find_timestamp(search))
+
+
+def _offset(
+    partition: Partition, found: TimedOffset | TimestampSearch | None
+) -> int | TimestampSearch:
+    if isinstance(found, TimestampSearch):
+        return found
+    end = partition.offsets.high_watermark
+    return end if found is None else min(found.offset, end)
