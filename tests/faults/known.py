@@ -9,6 +9,9 @@ import re
 from typing import Final
 
 KNOWN: Final[dict[str, str]] = {
+    "what an append has written and could not take back is left at the end of a full segment": (
+        r"hung up: the batch at \d+ of \d+\.log is cut off"
+    ),
     "the log of an internal topic that cannot be opened ends the broker": (
         r"broker (ended|starts|does not start)(?s:.*)coordinator/shards\.py(?s:.*)in _begin"
     ),
