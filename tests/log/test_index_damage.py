@@ -128,6 +128,19 @@ def test_an_index_of_nothing_but_wrong_entries_is_built_anew() -> None:
     assert disk.read(path) == before
 
 
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_a_time_index_of_which_the_end_is_lost_is_built_anew(kept: int) -> None:
+    """Power was cut while it was written again."""
+    disk = written(RISING)
+    path = HOME / file_name(BASE, ".timeindex")
+    before = disk.read(path)
+    disk.open(path).truncate(12 * kept)
+    segment = opened(disk)
+    check_times(segment, RISING)
+    segment.flush()
+    assert disk.read(path) == before[: len(disk.read(path))] != before[: 12 * kept]
+
+
 def test_entries_of_several_batches_are_right() -> None:
     """Kafka wrote them before version 4, where it appended several batches at once."""
     disk = written(RISING)

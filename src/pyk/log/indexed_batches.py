@@ -283,8 +283,13 @@ class IndexedBatches:
         if batches is None:
             raise DamagedIndex(f"{self.path.name} has another offset at {indexed}")
         is_true = newest is None
+        # With each entry of the one index goes one of the other, if there was a newer record.
+        is_indexed = len(self._offsets) > 0
         for placed in batches:
             header = placed.header
+            if is_indexed and header.max_timestamp > self.newest.timestamp:
+                raise DamagedIndex(f"{self.path.name} has newer records than {newest}")
+            is_indexed = False
             if newest is not None and header.base_offset <= newest.offset <= header.last_offset:
                 is_true = header.max_timestamp == newest.timestamp
             self._note(header)
