@@ -584,3 +584,22 @@ def test_a_plain_file_with_a_partitions_name_is_left_alone(tmp_path: Path) -> No
     assert (directory.logs, directory.failed) == ({}, {})
     directory.close()
     assert (tmp_path / "notes-1").read_text() == "mine"
+
+
+def test_an_interrupted_truncation_into_a_batch_that_is_partly_deleted_is_no_damage() -> None:
+    def prepare() -> SimulatedDisk:
+        disk = SimulatedDisk()
+        directory = opened(disk)
+        log = directory.create(ONE, ID, SMALL)
+        fill(log, 5)
+        add(log, batch(1, 2, 3))
+        log.flush()
+        log.advance_high_watermark(8)
+        directory.delete_records(ONE, 7)
+        return disk.kill9()
+
+    def check(found: DataDirectory) -> None:
+        assert not found.failed
+        assert found.logs[ONE].end_offset in (5, 7, 8)
+
+    at_every_point(prepare, lambda disk: opened(disk).truncate(ONE, 7), check)

@@ -353,11 +353,12 @@ class DataDirectory:
             self._write_recovery_points({partition: log.segment_offset(offset)})
         start_offset, high_watermark = log.start_offset, log.high_watermark
         log.truncate(offset)
-        # What comes in the place of what is gone is not committed, nor to be hidden.
-        if log.high_watermark < high_watermark:
-            self._write_high_watermarks()
+        # What comes in the place of what is gone is not to be hidden, nor committed. In this order:
+        # no log starts beyond what is committed, unless a checkpoint is damaged.
         if log.start_offset < start_offset:
             self._write_start_offsets({})
+        if log.high_watermark < high_watermark:
+            self._write_high_watermarks()
 
     def clear(self, partition: TopicPartition, offset: int) -> None:
         """Forget everything of a log and begin again at `offset`, durably."""
