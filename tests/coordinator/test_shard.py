@@ -194,6 +194,17 @@ async def test_a_refusal_leaves_nobody_waiting() -> None:
     assert shard.waiting == 0
 
 
+async def test_a_bug_in_a_decision_leaves_nobody_waiting() -> None:
+    shard = opened()
+
+    def fail(tally: Tally, ticket: Ticket, now: float) -> Decision:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        shard.execute(fail)
+    assert shard.waiting == 0
+
+
 async def test_who_waits_when_the_shard_is_dropped_is_sent_elsewhere() -> None:
     shard = opened()
     waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("two", ticket))

@@ -76,7 +76,7 @@ class Shard(Generic[M]):
         waiter = self._waiters[ticket] = _Waiter()
         try:
             self._perform(decide(self.machine, ticket, trio.current_time()))
-        except KafkaError:
+        except BaseException:
             self._waiters.pop(ticket, None)
             raise
         if waiter.is_answered and self._journal.is_committed(waiter.end_offset):

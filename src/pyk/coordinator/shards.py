@@ -201,10 +201,13 @@ class Shards(Generic[M]):
                 await self._expire_one(shard)
 
     async def _expire_one(self, shard: Shard[M]) -> None:
+        """Each timer by itself: one that fails is dropped, and the others go on."""
         is_due = True
         while is_due:
             try:
                 is_due = shard.expire()
             except KafkaError as refusal:
                 logger.warning("%s does not take what is due: %s", self._name, refusal)
+            except Exception:
+                logger.exception("a timer of %s is dropped after a bug", self._name)
             await trio.lowlevel.checkpoint()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -43,17 +43,19 @@ class Migration(Coordinator):
         *topics: str,
         held: Held | None = None,
         protocol: str = "range",
+        protocols: Sequence[tuple[str, bytes]] = (),
         version: int = 9,
         **fields: Any,
     ) -> Ticket:
-        metadata = subscription(topics, held or {})
+        """`protocols` are instead of the one that subscribes to the topics."""
+        offered = protocols or [(protocol, subscription(topics, held or {}))]
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=10_000,
             rebalance_timeout_ms=20_000,
             member_id=member_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name=protocol, metadata=metadata)],
+            protocols=[JoinGroupRequestProtocol(name=n, metadata=m) for n, m in offered],
             **fields,
         )
         caller = OLD._replace(version=version)
@@ -331,6 +333,30 @@ def test_a_static_member_changes_its_protocol_under_its_instance() -> None:
     back = it.join("again", "a", instance_id="i1")
     assert back.error == ErrorCode.NONE
     assert it.group.static_members == {"i1": "again"}
+
+
+UNREADABLE = pytest.mark.parametrize("metadata", [b"", b"\0", b"\xff\xff", b"\0\1", b"\0\1\xff"])
+
+
+@UNREADABLE
+def test_metadata_that_cannot_be_read_does_not_keep_a_group_from_becoming_classic(
+    metadata: bytes,
+) -> None:
+    """Whom the group follows is decided by a vote that only comes then."""
+    it = Migration({"a": 4})
+    it.join("new", "a")
+    good = subscription(["a"], {})
+    for offered in (
+        [("first", good), ("second", metadata)],
+        [("second", good), ("first", good)],
+        [("second", good), ("first", good)],
+    ):
+        it.rejoin(it.rejoin("", protocols=offered).member_id, protocols=offered)
+    it.leave("new")
+    assert it.classic_group.protocol == "second"
+    assert len(it.classic_group.members) == 3
+    it.restart()
+    assert len(it.classic_group.members) == 3
 
 
 def test_the_last_new_member_may_be_replaced_by_a_classic_one() -> None:

@@ -23,7 +23,7 @@ from pyk.coordinator.consumer.consumer_protocol import (
     decode_subscription,
     encode_assignment,
     owned_in,
-    version_of,
+    version_to_answer,
 )
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.heartbeats import check_instance_is_own
@@ -155,7 +155,7 @@ class ClassicMembers:
         self._surroundings.timers.cancel(Timer(group.group_id, SYNC, member.member_id))
         self._membership.expect(group.group_id, member, now)
         assigned = {t: frozenset(epochs) for t, epochs in member.assigned.items()}
-        version = version_of(protocol.metadata)
+        version = version_to_answer(protocol.metadata)
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,

@@ -18,6 +18,7 @@ from pyk.wire.payloads.consumer_protocol import (
 )
 
 VERSION_BYTES: Final = 2
+VERSION_MIN: Final = 0
 VERSION_MAX: Final = 3
 """Later ones begin as this one does."""
 
@@ -30,6 +31,15 @@ def version_of(data: bytes) -> int:
     if version < 0:
         raise ProtocolError(f"there is no version {version}")
     return min(version, VERSION_MAX)
+
+
+def version_to_answer(metadata: bytes) -> int:
+    """The version in which a member is told its assignment. The broker takes metadata without
+    reading it, so that of a protocol which is chosen only later may be anything."""
+    try:
+        return version_of(metadata)
+    except ProtocolError:
+        return VERSION_MIN
 
 
 def decode_subscription(data: bytes) -> ConsumerProtocolSubscription:

@@ -20,7 +20,7 @@ from pyk.coordinator.consumer.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
-    version_of,
+    version_to_answer,
 )
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.member import Member
@@ -143,7 +143,7 @@ def to_classic(
     classic.protocol = classic.choose_protocol()
     classic.state = State.STABLE
     for each in classic.members.values():
-        version = version_of(each.protocols[classic.protocol])
+        version = version_to_answer(each.protocols[classic.protocol])
         each.assignment = encode_assignment(targets[each.member_id], version, surroundings.image)
         timeout = each.session_timeout_ms / 1000
         surroundings.timers.set(session_of(group.group_id, each.member_id), now + timeout)
