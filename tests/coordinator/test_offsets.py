@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -12,13 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
+from pyk.coordinator.assigned import RETRY_AFTER
 from pyk.coordinator.group import Caller, Surroundings
 from pyk.coordinator.group_coordinator import RECORD_TYPES
-from pyk.coordinator.groups import Groups
+from pyk.coordinator.groups import DELETED_AT_ONCE, Groups
 from pyk.coordinator.machine import Decision, Record, Ticket, TransactionEnd
+from pyk.coordinator.topic_changes import topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
-from pyk.types import Uuid
+from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.messages.list_groups import ListGroupsRequest
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -46,12 +48,24 @@ MIDNIGHT_MS = 1_700_000_000_000
 ANN, BOB = 1001, 1002
 
 
+def id_of(short: bytes) -> Uuid:
+    return Uuid(short.ljust(16, b"-"))
+
+
+def image_of(topics: Mapping[str, bytes]) -> ClusterImage:
+    """Topics and their ids, as short as they may be."""
+    found = {name: Topic(name, id_of(short), (), 1) for name, short in topics.items()}
+    names = {topic.topic_id: name for name, topic in found.items()}
+    return ClusterImage(topics=found, names=names)
+
+
 class Coordinator:
     """A machine and its log, as bytes."""
 
     def __init__(self, **config: int) -> None:
         self.config = BrokerConfig(**config)
-        self.image = ClusterImage()
+        self.image = image_of({TOPIC: b"0"})
+        self.log_is_full = False
         self.log: list[tuple[bytes, bytes | None, int | None] | TransactionEnd] = []
         """Keys, values, and whose transaction they belong to."""
         self.now = 1000.0
@@ -75,6 +89,8 @@ class Coordinator:
             declared = RECORD_TYPES.values[type(key)]
             value = None if data is None else decode_value(declared, data)
             self.groups.apply(Record(key, value, producer_id=producer_id))
+        for _ in self.groups.check_topics(self.image):
+            pass
         self.groups.on_loaded(self.now)
 
     def commit(
@@ -84,6 +100,7 @@ class Coordinator:
         topic: str = TOPIC,
         version: int = 9,
         metadata: str = "",
+        topic_id: Uuid = ZERO_UUID,
         **more: Any,
     ) -> Any:
         partitions = [
@@ -94,7 +111,7 @@ class Coordinator:
         ]
         request = OffsetCommitRequest(
             group_id=group_id,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=partitions)],
+            topics=[OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=partitions)],
             **more,
         )
         caller = Caller(version, "client", "/127.0.0.1")
@@ -132,9 +149,9 @@ class Coordinator:
 
     def see(self, **topics: bytes) -> None:
         """The cluster has these topics now, with these ids."""
-        found = {name: Topic(name, Uuid(topic_id), (), 1) for name, topic_id in topics.items()}
-        self.image = ClusterImage(topics=found)
-        self._perform(self.groups.on_image(self.image, self.now))
+        before, self.image = self.image, image_of(topics)
+        self.groups.on_image(self.image, topic_changes(before, self.image), self.now)
+        self.pass_time(0)
 
     def _ask(self, decide: Callable[[], Decision]) -> Any:
         decision = decide()
@@ -143,6 +160,9 @@ class Coordinator:
         return reply.response
 
     def _perform(self, decision: Decision) -> None:
+        if decision.records and self.log_is_full:
+            assert decision.otherwise is not None
+            decision = decision.otherwise(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
         producer_id = None if decision.transaction is None else decision.transaction.producer_id
         for key, value, version, *_ in decision.records:
             data = None if value is None else encode_value(value, version)
@@ -292,6 +312,82 @@ def test_offsets_of_a_topic_made_anew_go(it: Coordinator) -> None:
     it.commit({0: 5})
     it.see(events=b"3")
     assert it.committed() == {}
+
+
+def test_a_log_that_is_full_keeps_no_offset_of_a_deleted_topic_alive(it: Coordinator) -> None:
+    it.see(events=b"1", other=b"2")
+    it.commit({0: 5, 1: 6}, topic_id=id_of(b"1"))
+    it.commit({0: 7}, topic="other", topic_id=id_of(b"2"))
+    it.log_is_full = True
+    it.see(other=b"2")
+    assert it.committed() == {("other", 0): 7}
+    it.see(events=b"3", other=b"2")
+    assert it.committed() == {("other", 0): 7}
+    it.log_is_full = False
+    it.commit({1: 8}, topic_id=id_of(b"3"))
+    before = len(it.log)
+    it.pass_time(RETRY_AFTER)
+    assert len(it.log) == before + 1, "one tombstone, since the other partition has a new offset"
+    for _ in range(2):
+        assert it.committed() == {("other", 0): 7, (TOPIC, 1): 8}
+        it.restart()
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_offsets_of_a_topic_that_went_while_nobody_looked_go(
+    it: Coordinator, is_made_anew: bool
+) -> None:
+    it.see(events=b"1", other=b"2")
+    it.commit({0: 5, 1: 6}, topic_id=id_of(b"1"))
+    it.commit_in_transaction(7)
+    it.commit({0: 6}, topic="other", topic_id=id_of(b"2"))
+    it.image = image_of({"events": b"3", "other": b"2"} if is_made_anew else {"other": b"2"})
+    it.restart()
+    assert it.committed() == {("other", 0): 6}
+    it.end(commit=True)
+    assert it.committed() == {("other", 0): 6}
+    it.pass_time(0)
+    assert (
+        len([each for each in it.log if not isinstance(each, TransactionEnd) and each[1] is None])
+        == 2
+    )
+    it.restart()
+    assert it.committed() == {("other", 0): 6}
+
+
+def test_offsets_that_do_not_say_of_which_topic_are_of_the_one_that_there_is(
+    it: Coordinator,
+) -> None:
+    it.see(events=b"1")
+    it.commit({0: 5})
+    it.image = image_of({"events": b"3"})
+    it.restart()
+    assert it.committed() == {(TOPIC, 0): 5}
+
+
+def test_a_topic_that_is_asked_for_by_its_id_has_no_offsets_of_another(it: Coordinator) -> None:
+    it.see(events=b"1")
+    it.commit({0: 5}, topic_id=id_of(b"1"))
+    for short, expected in ((b"1", 5), (b"3", -1)):
+        wanted = OffsetFetchRequestTopics(name=TOPIC, topic_id=id_of(short), partition_indexes=[0])
+        request = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
+        ((reply,)) = it.groups.fetch(request, TICKET, it.now).replies
+        assert reply.response.topics[0].partitions[0].committed_offset == expected
+
+
+def test_many_offsets_of_a_deleted_topic_go_in_many_batches(it: Coordinator) -> None:
+    it.see(events=b"1")
+    for number in range(3):
+        it.commit(dict.fromkeys(range(1000), 5), group_id=f"g{number}", topic_id=id_of(b"1"))
+    it.image = image_of({})
+    it.restart()
+    sizes = []
+    while (decision := it.groups.expire(it.now)).records:
+        sizes.append(len(decision.records))
+        it._perform(decision)
+    assert sum(sizes) == 3000
+    assert max(sizes) <= DELETED_AT_ONCE
+    assert not it.groups.offsets.has_abandoned
 
 
 GROUPS = st.sampled_from(["a", "b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from inspect import isawaitable
 from typing import Any
 
@@ -19,6 +20,7 @@ from pyk.coordinator.machine import (
     TransactionEnd,
 )
 from pyk.coordinator.shard import Shard
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.guards import Guard
@@ -75,8 +77,11 @@ class Tally:
     def on_loaded(self, now: float) -> None:
         self.loaded_at = now
 
-    def on_image(self, image: ClusterImage, now: float) -> Decision:
-        return Decision()
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        return iter(())
+
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
+        pass
 
     def deadline(self) -> float | None:
         return self.due

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import errno
+import os
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
+import pytest
 import trio
 import trio.testing
+from msgspec import structs
 
-from pyk.coordinator.internal_topics import GROUP_TOPIC
+from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
+from pyk.coordinator.journal import Journal
 from pyk.coordinator.machine import Decision
-from pyk.coordinator.shards import Parts, Shards
+from pyk.coordinator.shard import Shard
+from pyk.coordinator.shards import RETRY_MAX, RETRY_MIN, Parts, Shards
+from pyk.coordinator.topic_changes import TopicChanges, topic_changes
+from pyk.errors import ErrorCode, KafkaError
+from pyk.handlers import delete_topics, list_groups
 from pyk.handlers.context import Context
-from tests.coordinator.test_shard import OPTIONS, TYPES, Tally
-from tests.handlers.brokers import create, open_context
-
-if TYPE_CHECKING:
-    import pytest
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.replication.partition import Partition
+from pyk.replication.replicas import Replicas
+from pyk.wire.messages.delete_topics import DeleteTopicsRequest
+from pyk.wire.messages.list_groups import ListGroupsRequest
+from tests.coordinator.test_group_coordinator import GROUP, TOPIC, begin, commit, committed
+from tests.coordinator.test_offsets import image_of
+from tests.coordinator.test_shard import (
+    NOW_MS,
+    OPTIONS,
+    TYPES,
+    Tally,
+    add,
+    opened,
+    unloaded,
+    word,
+)
+from tests.handlers.brokers import ask, create, open_context
+from tests.replication.test_partition import led
+from tests.simulated_disk import ROOT, SimulatedDisk
 
 
 class Failing(Tally):
@@ -52,8 +75,8 @@ def parts_of(broker: Context) -> Parts:
 
 
 @asynccontextmanager
-async def running(broker: Context) -> AsyncIterator[Shards[Failing]]:
-    shards = Shards(parts_of(broker), GROUP_TOPIC, TYPES, lambda: OPTIONS, Failing)
+async def running(parts: Parts) -> AsyncIterator[Shards[Failing]]:
+    shards = Shards(parts, GROUP_TOPIC, TYPES, lambda: OPTIONS, Failing)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(shards.run)
         yield shards
@@ -65,7 +88,7 @@ async def test_a_timer_that_fails_is_dropped_and_the_others_go_on(
 ) -> None:
     async with open_context() as broker:
         await create(broker, GROUP_TOPIC)
-        async with running(broker) as shards:
+        async with running(parts_of(broker)) as shards:
             machine = shards.at(0).machine
             now = trio.current_time()
             machine.timers = [now + 1, now + 1, now + 2]
@@ -74,3 +97,176 @@ async def test_a_timer_that_fails_is_dropped_and_the_others_go_on(
             assert machine.expired == 3
     assert "ZeroDivisionError" in caplog.text
     assert GROUP_TOPIC in caplog.text
+
+
+# Loading
+
+DAMAGED, WHOLE = "billing", "orders"
+SEGMENT_OF_DAMAGED = ROOT / "logs" / f"{GROUP_TOPIC}-{partition_for(DAMAGED, 50)}" / f"{0:020}.log"
+
+
+async def stored() -> SimulatedDisk:
+    """A broker was here, where both groups have committed. It was shut down."""
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await begin(broker)
+        for group_id in (DAMAGED, WHOLE):
+            assert await commit(broker, 5, group_id) == ErrorCode.NONE
+        broker.directory.close()
+    return disk
+
+
+async def listed(broker: Context) -> tuple[int, list[str]]:
+    request = ListGroupsRequest()
+    response = await ask(list_groups.handle, list_groups.refuse, request, broker, 4)
+    return response.error_code, [group.group_id for group in response.groups]
+
+
+@pytest.mark.parametrize("bit_at", [20, 61, 65], ids=["crc", "record", "value"])
+async def test_a_shard_with_a_damaged_log_is_tried_again_and_the_others_serve(
+    bit_at: int, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = await stored()
+    disk.flip_bit(SEGMENT_OF_DAMAGED, bit_at, 0)
+    async with open_context(disk=disk) as broker:
+        _ = broker.groups
+        await trio.sleep(0.5)
+        assert await committed(broker, DAMAGED) == (ErrorCode.NOT_COORDINATOR, [])
+        assert await committed(broker, WHOLE) == (ErrorCode.NONE, [5])
+        assert await listed(broker) == (ErrorCode.NONE, [WHOLE])
+        assert await commit(broker, 6, DAMAGED) == ErrorCode.NOT_COORDINATOR
+        lines = [each for each in caplog.messages if "cannot be loaded" in each]
+        assert len(lines) == 1
+        assert f"{GROUP_TOPIC}-{partition_for(DAMAGED, 50)}/{0:020}.log, at offset 0" in lines[0]
+        await trio.sleep(3600)
+        tries = len([each for each in caplog.messages if "cannot be loaded" in each])
+        assert 60 <= tries <= 70, "at most a minute lies between two"
+        disk.flip_bit(SEGMENT_OF_DAMAGED, bit_at, 0)
+        await trio.sleep(RETRY_MAX)
+        assert await committed(broker, DAMAGED) == (ErrorCode.NONE, [5])
+        assert await commit(broker, 6, DAMAGED) == ErrorCode.NONE
+
+
+async def test_a_shard_whose_log_is_cut_off_leaves_the_others_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = await stored()
+    disk.flip_bit(SEGMENT_OF_DAMAGED, 8, 0)
+    async with open_context(disk=disk) as broker:
+        await broker.groups.of(WHOLE).wait_loaded()
+        assert await committed(broker, DAMAGED) == (ErrorCode.NOT_COORDINATOR, [])
+        assert await committed(broker, WHOLE) == (ErrorCode.NONE, [5])
+    (line,) = [each for each in caplog.messages if "cannot be loaded" in each]
+    assert f"{GROUP_TOPIC}-{partition_for(DAMAGED, 50)}" in line
+    assert f"{0:020}.log" in line
+
+
+async def test_a_shard_whose_log_cannot_be_opened_once_is_loaded_without_being_asked_for(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_context() as broker:
+        await create(broker, GROUP_TOPIC)
+        refused = Refusing(broker.replicas, times=2)
+        parts = structs.replace(parts_of(broker), replicas=refused)
+        broker.leader_of(GROUP_TOPIC, 0)
+        async with running(parts) as shards:
+            await trio.sleep(0.5)
+            assert list(shards) == []
+            await trio.sleep(RETRY_MIN + 2 * RETRY_MIN)
+            assert [shard.is_loaded for shard in shards] == [True]
+
+
+class Refusing(Replicas):
+    """The replicas of a broker that has no descriptors left for a while."""
+
+    def __init__(self, replicas: Replicas, times: int) -> None:
+        self._replicas = replicas
+        self._times = times
+
+    def leader_of(self, topic: Topic, number: int) -> Partition:
+        if self._times:
+            self._times -= 1
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return self._replicas.leader_of(topic, number)
+
+
+async def test_who_waits_for_a_shard_that_cannot_be_loaded_is_sent_away() -> None:
+    shard = unloaded(led())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shard.wait_loaded)
+        await trio.testing.wait_all_tasks_blocked()
+        shard.fail()
+    with pytest.raises(KafkaError) as refusal:
+        shard.check_loaded()
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+
+
+# Topics that come and go meanwhile
+
+
+class Changing:
+    """The newest image, which is another one each time that somebody looks."""
+
+    def __init__(self, *images: ClusterImage) -> None:
+        self._images = list(images)
+
+    def __call__(self) -> ClusterImage:
+        return self._images.pop(0) if len(self._images) > 1 else self._images[0]
+
+
+class Curious(Tally):
+    """Remembers the topics that it was told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics: set[str] = set()
+        self.told = 0
+
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        self.topics = set(image.topics)
+        yield
+
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
+        self.told += 1
+        self.topics -= set(changes.deleted.values())
+        self.topics |= {name for name in changes.names if name in image.topics}
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3])
+async def test_a_machine_knows_the_topics_that_there_are_when_it_is_loaded(changes: int) -> None:
+    images = [
+        image_of({"orders": b"1"}),
+        image_of({"orders": b"2", "late": b"3"}),
+        image_of({"late": b"3", "later": b"4"}),
+    ][-changes:]
+    partition = led()
+    add(opened(partition), word("one"))
+    journal = Journal(partition, TYPES, OPTIONS)
+    shard = Shard(Curious(), journal, lambda: NOW_MS, Changing(*images))
+    await shard.load()
+    assert shard.machine.topics == {"late", "later"}
+    shard.on_image(images[-1], topic_changes)
+    assert shard.machine.told < changes, "nobody is told twice"
+
+
+async def test_offsets_of_a_topic_do_not_come_back_if_the_log_has_not_heard_that_it_is_gone() -> (
+    None
+):
+    disk = SimulatedDisk()
+    async with open_context(disk=disk) as broker:
+        await begin(broker)
+        await commit(broker, 1000)
+        doomed = DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1000)
+        disk = disk.kill9()
+        # What happens here reaches the metadata, and not the log of groups.
+        async with open_context(disk=disk) as without_groups:
+            without_groups.rng.seed(2)
+            await ask(delete_topics.handle, delete_topics.refuse, doomed, without_groups, 5)
+            await create(without_groups, TOPIC)
+            disk = disk.kill9()
+    for _ in range(2):
+        async with open_context(disk=disk) as broker:
+            await broker.groups.of(GROUP).wait_loaded()
+            assert await committed(broker) == (ErrorCode.NONE, [])
+            await trio.testing.wait_all_tasks_blocked()
+            disk = disk.kill9()

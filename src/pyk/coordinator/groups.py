@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pyk.coordinator import offsets
+from pyk.coordinator.assigned import RETRY_AFTER
 from pyk.coordinator.classic.answers import not_joined
 from pyk.coordinator.classic.group import ClassicGroup
 from pyk.coordinator.classic.groups import ClassicGroups
+from pyk.coordinator.committed import Offsets
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.groups import ConsumerGroups
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
@@ -26,10 +28,10 @@ from pyk.coordinator.machine import (
     Ticket,
     TransactionEnd,
 )
-from pyk.coordinator.offsets import Offsets
 from pyk.coordinator.share.group import ShareGroup
 from pyk.coordinator.share.groups import WAITING, ShareGroups
 from pyk.coordinator.share.offsets import ShareOffsets
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
@@ -50,6 +52,9 @@ from pyk.wire.payloads.offset_records import OffsetCommitKey
 
 CLEANING: Final = Timer("", "expire offsets")
 """Belongs to no group: when to look for what is too old."""
+ABANDONED: Final = Timer("", "delete offsets of topics that are gone")
+DELETED_AT_ONCE: Final = 1000
+"""Tombstones in one batch."""
 
 
 class Groups:
@@ -90,11 +95,16 @@ class Groups:
                 if not self.share.apply(record):
                     self.consumer.apply(record)
 
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        self._surroundings.image = image
+        yield from self.offsets.check_topics(image)
+
     def on_loaded(self, now: float) -> None:
         self.classic.on_loaded(now)
         self.consumer.on_loaded(now)
         self.share.on_loaded(now)
         self._clean_later(now)
+        self._delete_abandoned_later(now)
 
     def deadline(self) -> float | None:
         return self._surroundings.timers.deadline()
@@ -105,6 +115,8 @@ class Groups:
             return Decision()
         if timer == CLEANING:
             return self._clean(now)
+        if timer == ABANDONED:
+            return self._delete_abandoned(now)
         if timer.kind == WAITING:
             return self.share.expire(timer, now)
         match self._groups.get(timer.group_id):
@@ -116,14 +128,16 @@ class Groups:
                 return self.share.expire(timer, now)
         return Decision()
 
-    def on_image(self, image: ClusterImage, now: float) -> Decision:
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
         """Topics have come, changed or gone."""
-        before, self._surroundings.image = self._surroundings.image, image
-        if image.topics is before.topics:
-            return Decision()
-        self.consumer.on_image(image, now)
-        gone = offsets.of_deleted_topics(self.offsets, before, image, iter(list(self._groups)))
-        return Decision([*gone, *self.share.on_image(image)])
+        self._surroundings.image = image
+        if not changes.names:
+            return
+        self.consumer.on_image(image, changes)
+        self.share.on_image(changes, now)
+        if changes.deleted:
+            self.offsets.abandon(set(changes.deleted.values()), image)
+            self._delete_abandoned_later(now)
 
     # Members of classic groups
 
@@ -250,6 +264,7 @@ class Groups:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         records, response = offsets.commit_in_transaction(
             request,
+            self._surroundings.image,
             metadata_bytes_max=self._surroundings.config().offset_metadata_max_bytes,
             now_ms=self._surroundings.now_ms(),
         )
@@ -333,6 +348,24 @@ class Groups:
 
     def _deletion(self, group: Group) -> list[Record]:
         return [*offsets.tombstones_of(group.group_id, self.offsets), *group.tombstones()]
+
+    # What is of no topic any more
+
+    def _delete_abandoned_later(self, now: float) -> None:
+        if self.offsets.has_abandoned:
+            self._surroundings.timers.set(ABANDONED, now)
+
+    def _delete_abandoned(self, now: float) -> Decision:
+        """Some of it, and the others at once after that."""
+        records = self.offsets.deletions(DELETED_AT_ONCE)
+        if len(records) == DELETED_AT_ONCE:
+            self._surroundings.timers.set(ABANDONED, now)
+
+        def try_later(_: KafkaError) -> Decision:
+            self._surroundings.timers.set(ABANDONED, now + RETRY_AFTER)
+            return Decision()
+
+        return Decision(records, otherwise=try_later)
 
     # What is too old
 

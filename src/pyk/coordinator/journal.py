@@ -14,9 +14,10 @@ from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.producers import Origin
 from pyk.log.segment import Piece
+from pyk.log.segments import CorruptLog
 from pyk.replication.partition import ACKS_ALL, Marker, Partition, Produced
 from pyk.types import Buffer
-from pyk.wire.batch import BatchHeader, iterate_batches
+from pyk.wire.batch import BatchHeader, check_crc, iterate_batches
 from pyk.wire.compression import Compression
 from pyk.wire.prefixed import (
     ControlType,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 READ_BYTES: Final = 1 << 20
-"""How much of a log is applied before others have their turn."""
+"""How much of a log is read at a time."""
 
 _REFUSALS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -46,6 +47,10 @@ _REFUSALS: Final = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 """What a client of a coordinator hears when the log refuses."""
+
+
+class LogUnreadable(Exception):
+    """The log of a shard cannot be read, and where."""
 
 
 class RecordTypes(NamedTuple):
@@ -173,29 +178,41 @@ class Journal:
         except KafkaError as refusal:
             raise as_coordinator(refusal) from refusal
 
-    def replay(self) -> Iterator[list[Record]]:
-        """All that is committed, some of it at a time. What belongs to a transaction says so, and
-        the end of a transaction is a record too."""
+    def replay(self) -> Iterator[Record]:
+        """All that is committed. What belongs to a transaction says so, and the end of a
+        transaction is a record too. Raise LogUnreadable."""
         log = self._partition.log
         offset = log.start_offset
         while offset < log.high_watermark:
-            piece = log.read(offset, READ_BYTES, log.high_watermark)
-            if piece is None:
-                return
-            data, found = _bytes_of(piece), list[Record]()
-            for position, header in iterate_batches(data, torn_tail_allowed=False):
-                if header.last_offset < offset:
-                    continue
-                if header.is_control:
-                    end = _end_of_transaction(data, position, header)
-                    found += [] if end is None else [Record(end, None)]
-                elif header.is_transactional:
-                    for record in self._decoded(data, position, header):
-                        found.append(record._replace(producer_id=header.producer_id))
-                else:
-                    found += self._decoded(data, position, header)
-            yield found
+            try:
+                piece = log.read(offset, READ_BYTES, log.high_watermark)
+                if piece is None:
+                    return
+                data = _bytes_of(piece)
+                for position, header in iterate_batches(data, torn_tail_allowed=False):
+                    if header.last_offset >= offset:
+                        yield from self._of_batch(data, position, header)
+                        offset = header.last_offset + 1
+            except (ProtocolError, OSError, KafkaError, CorruptLog) as error:
+                raise self._unreadable(offset, error) from error
             offset = piece.end_offset
+
+    def _of_batch(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
+        check_crc(data, position, header)
+        if header.is_control:
+            end = _end_of_transaction(data, position, header)
+            if end is not None:
+                yield Record(end, None)
+        elif header.is_transactional:
+            for record in self._decoded(data, position, header):
+                yield record._replace(producer_id=header.producer_id)
+        else:
+            yield from self._decoded(data, position, header)
+
+    def _unreadable(self, offset: int, error: Exception) -> LogUnreadable:
+        topic, number = self._partition.partition
+        segment = self._partition.log.segment_offset(offset)
+        return LogUnreadable(f"{topic}-{number}/{segment:020}.log, at offset {offset}: {error}")
 
     def _decoded(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
         for stored in read_records(data, position, header):

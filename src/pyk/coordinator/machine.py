@@ -13,9 +13,10 @@ so soft state must be right then too; `Decision.otherwise` is for what has to be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NewType, Protocol
 
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.declared import NamedTuple
 from pyk.errors import KafkaError
 from pyk.log.guards import Guard
@@ -74,11 +75,16 @@ class Machine(Protocol):
     def apply(self, record: Record) -> None:
         """Take a fact into the state. It is total: whatever a log holds can be applied."""
 
-    def on_loaded(self, now: float) -> None:
-        """All of the log is applied, and clients come from now on."""
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        """All of the log is applied. Compare it with the topics that there are: some may have gone
+        while nobody looked. Others have their turn between the steps."""
 
-    def on_image(self, image: ClusterImage, now: float) -> Decision:
-        """The cluster has changed: topics have come, changed or gone."""
+    def on_loaded(self, now: float) -> None:
+        """Clients come from now on."""
+
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
+        """The cluster has changed since the last image. What is to be written for that is due at
+        once, and again if the log refuses it."""
 
     def deadline(self) -> float | None:
         """When `expire` has something to do, if nothing happens before."""

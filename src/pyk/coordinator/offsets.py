@@ -1,10 +1,6 @@
-"""The offsets that groups have committed, in one shard.
+"""What an offset request writes, and how it is answered.
 
-    group -> topic -> partition -> what was committed last
-
-A record of the log is the state itself. Who may commit is for the group to say. What is committed
-in a transaction is pending until that ends. Then the later of two commits counts, by their places
-in the log and not by when their transactions ended.
+Who may commit is for the group to say. The state of a shard is in `committed`.
 """
 
 from __future__ import annotations
@@ -12,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from pyk.coordinator.committed import Offsets, tombstone
 from pyk.coordinator.group import Group
 from pyk.coordinator.machine import Record
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode
 from pyk.metadata.image import ClusterImage
-from pyk.types import TopicPartition
+from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -51,95 +47,6 @@ VALUE_VERSION_WITH_EXPIRY: Final = 1
 """The only one that can say when an offset expires, which clients ask for up to OffsetCommit v4."""
 
 _MINUTE_MS: Final = 60_000
-
-
-class _Pending(NamedTuple):
-    order: int
-    """Its place among all commits."""
-    value: OffsetCommitValue | None
-    """None if there was a later commit: it will not count."""
-
-
-class Offsets:
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[str, dict[int, OffsetCommitValue]]] = {}
-        self._pending: dict[str, dict[TopicPartition, dict[int, _Pending]]] = {}
-        """By group, by partition, and by producer."""
-        self._written: dict[int, set[tuple[str, TopicPartition]]] = {}
-        """What is pending, by producer."""
-        self._last_order = 0
-
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self._groups
-
-    def of(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
-        return self._groups.get(group_id, {})
-
-    def pending(self, group_id: str) -> Collection[TopicPartition]:
-        """What of the group waits for the end of a transaction."""
-        return self._pending.get(group_id, {}).keys()
-
-    def apply_pending(
-        self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int
-    ) -> None:
-        """It counts once the producer's transaction is committed."""
-        self._last_order += 1
-        partition = TopicPartition(key.topic, key.partition)
-        of_group = self._pending.setdefault(key.group, {})
-        pending = _Pending(self._last_order, value)
-        of_group.setdefault(partition, {})[producer_id] = pending
-        self._written.setdefault(producer_id, set()).add((key.group, partition))
-
-    def end_transaction(self, producer_id: int, *, is_commit: bool) -> None:
-        for group_id, partition in self._written.pop(producer_id, ()):
-            of_group = self._pending[group_id]
-            pending = of_group[partition].pop(producer_id)
-            if is_commit and pending.value is not None:
-                self._supersede(group_id, partition, pending.order)
-                self._put(group_id, partition, pending.value)
-            if not of_group[partition]:
-                del of_group[partition]
-            if not of_group:
-                del self._pending[group_id]
-
-    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        self._last_order += 1
-        partition = TopicPartition(key.topic, key.partition)
-        if key.group in self._pending:
-            if value is None:
-                self._forget_pending(key.group, partition)
-            else:
-                self._supersede(key.group, partition, self._last_order)
-        self._put(key.group, partition, value)
-
-    def _supersede(self, group_id: str, partition: TopicPartition, order: int) -> None:
-        pending = self._pending[group_id].get(partition, {})
-        for producer_id, each in pending.items():
-            if each.order < order:
-                pending[producer_id] = each._replace(value=None)
-
-    def _forget_pending(self, group_id: str, partition: TopicPartition) -> None:
-        of_group = self._pending[group_id]
-        for producer_id in of_group.pop(partition, {}):
-            self._written[producer_id].discard((group_id, partition))
-        if not of_group:
-            del self._pending[group_id]
-
-    def _put(
-        self, group_id: str, partition: TopicPartition, value: OffsetCommitValue | None
-    ) -> None:
-        topic, number = partition
-        if value is not None:
-            topics = self._groups.setdefault(group_id, {})
-            topics.setdefault(topic, {})[number] = value
-            return
-        topics = self._groups.get(group_id, {})
-        partitions = topics.get(topic, {})
-        partitions.pop(number, None)
-        if not partitions:
-            topics.pop(topic, None)
-            if not topics:
-                self._groups.pop(group_id, None)
 
 
 def commit(
@@ -183,12 +90,13 @@ def commit(
 
 
 def commit_in_transaction(
-    request: TxnOffsetCommitRequest, *, metadata_bytes_max: int, now_ms: int
+    request: TxnOffsetCommitRequest, image: ClusterImage, *, metadata_bytes_max: int, now_ms: int
 ) -> tuple[list[Record], TxnOffsetCommitResponse]:
-    """The same for one that counts when a transaction is committed."""
+    """The same for one that counts when a transaction is committed. It goes by names."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic.name,
+            topic_id=image.topics[topic.name].topic_id if topic.name in image.topics else ZERO_UUID,
             partitions=[
                 OffsetCommitRequestPartition(
                     partition_index=each.partition_index,
@@ -258,12 +166,19 @@ def fetched(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=[
-                    answer(topic.name, number, partitions.get(number))
+                    answer(topic.name, number, _if_of(topic.topic_id, partitions.get(number)))
                     for number in topic.partition_indexes
                 ],
             )
         )
     return found
+
+
+def _if_of(topic_id: Uuid, value: OffsetCommitValue | None) -> OffsetCommitValue | None:
+    """Nothing if it was committed for another topic of that name than the client asks for."""
+    if value is None or ZERO_UUID in (topic_id, value.topic_id) or value.topic_id == topic_id:
+        return value
+    return None
 
 
 def _fetched(number: int, value: OffsetCommitValue | None) -> OffsetFetchResponsePartitions:
@@ -310,10 +225,6 @@ def delete(
     return records, OffsetDeleteResponse(topics=topics)
 
 
-def tombstone(group_id: str, topic: str, partition: int) -> Record:
-    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
-
-
 def tombstones_of(group_id: str, offsets: Offsets) -> Iterator[Record]:
     """What deletes all offsets of a group, those that are pending too."""
     for topic, number in _known_of(group_id, offsets):
@@ -326,7 +237,8 @@ def _known_of(group_id: str, offsets: Offsets) -> list[TopicPartition]:
         for topic, partitions in offsets.of(group_id).items()
         for number in partitions
     )
-    return list(known | dict.fromkeys(offsets.pending(group_id)))
+    known |= dict.fromkeys(offsets.pending(group_id))
+    return list(known | dict.fromkeys(offsets.abandoned(group_id)))
 
 
 def expired(
@@ -350,23 +262,6 @@ def expired(
             has_own = value.expire_timestamp != NONE
             if now_ms >= (value.expire_timestamp if has_own else aged_from + retention_ms):
                 yield tombstone(group.group_id, topic, partition)
-
-
-def of_deleted_topics(
-    offsets: Offsets, before: ClusterImage, after: ClusterImage, group_ids: Iterator[str]
-) -> Iterator[Record]:
-    """What deletes the offsets of topics that are gone, or were made anew."""
-    gone = {
-        name
-        for name, topic in before.topics.items()
-        if name not in after.topics or after.topics[name].topic_id != topic.topic_id
-    }
-    if not gone:
-        return
-    for group_id in group_ids:
-        for topic, number in _known_of(group_id, offsets):
-            if topic in gone:
-                yield tombstone(group_id, topic, number)
 
 
 def _length(text: str) -> int:

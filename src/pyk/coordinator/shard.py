@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import trio
 
 from pyk.coordinator.journal import Journal
 from pyk.coordinator.machine import Decision, Machine, Record, Ticket, TransactionEnd
+from pyk.coordinator.topic_changes import TopicChanges, topic_changes
 from pyk.errors import ErrorCode, KafkaError
+from pyk.metadata.image import ClusterImage
 from pyk.replication.partition import Marker, Produced
+from pyk.turns import Work, at_once, in_turns
 from pyk.wire.prefixed import ControlType
 
 M = TypeVar("M", bound=Machine)
+
+Changes: TypeAlias = Callable[[ClusterImage, ClusterImage], TopicChanges]
 
 
 class Shard(Generic[M]):
@@ -22,37 +27,68 @@ class Shard(Generic[M]):
         machine: M,
         journal: Journal,
         now_ms: Callable[[], int],
+        image: Callable[[], ClusterImage] = ClusterImage,
         note_deadline: Callable[[float], None] = lambda _: None,
         note_change: Callable[[Shard[M]], None] = lambda _: None,
+        *,
+        has_failed: bool = False,
     ) -> None:
-        """`note_change` is told whenever a decision was carried out."""
+        """`image` is the newest one. `note_change` is told whenever a decision was carried out.
+        `has_failed` is said of a shard that takes the place of one which could not be loaded."""
         self.machine = machine
         self._journal = journal
         self._now_ms = now_ms
+        self._image = image
+        self._seen = image()
+        """The image that the machine knows of, once it is loaded."""
         self._note_deadline = note_deadline
         self._note_change = note_change
         self._waiters: dict[Ticket, _Waiter] = {}
         self._last_ticket = 0
         self.is_loaded = False
         self.is_dropped = False
+        self.has_failed = has_failed
         self._settled = trio.Event()
 
     async def load(self) -> None:
-        """Bring the machine to where its log is. Others have their turn now and then."""
-        for records in self._journal.replay():
-            for record in records:
-                self.machine.apply(record)
-            await trio.lowlevel.checkpoint()
+        """Bring the machine to where its log is, in turns. Raise LogUnreadable."""
+        await in_turns(self._load())
         if not self.is_dropped:
-            self.begin()
+            self._serve()
+
+    def _load(self) -> Work[None]:
+        for record in self._journal.replay():
+            self.machine.apply(record)
+            yield
+        self._seen = self._image()
+        yield from self.machine.check_topics(self._seen)
 
     def begin(self) -> None:
-        """The machine is where its log is."""
-        self.machine.on_loaded(trio.current_time())
-        self.is_loaded = True
+        """Serve at once: there is nothing to load."""
+        at_once(self._load())
+        self._serve()
+
+    def _serve(self) -> None:
+        now = trio.current_time()
+        self.machine.on_loaded(now)
+        self.is_loaded, self.has_failed = True, False
         self._settled.set()
+        self.on_image(self._image(), topic_changes)
         self._tell_deadline()
         self._note_change(self)
+
+    def on_image(self, image: ClusterImage, changes: Changes) -> None:
+        """Tell the machine how the topics have changed. One that is loading looks at them when it
+        is done."""
+        if self.is_loaded and image is not self._seen:
+            before, self._seen = self._seen, image
+            self.machine.on_image(image, changes(before, image), trio.current_time())
+            self._tell_deadline()
+
+    def fail(self) -> None:
+        """It cannot be loaded. Who waits for that is told, and another one takes its place."""
+        self.has_failed = True
+        self._settled.set()
 
     async def wait_loaded(self) -> None:
         """Until it answers, or never will."""
@@ -88,7 +124,7 @@ class Shard(Generic[M]):
         if not self.is_loaded:
             raise KafkaError(
                 ErrorCode.NOT_COORDINATOR
-                if self.is_dropped
+                if self.is_dropped or self.has_failed
                 else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )
 

@@ -2,6 +2,10 @@
 
 A shard comes when this broker leads its partition and somebody asks for it, or at once if its log
 is there from before. It is dropped when the partition is no longer this broker's.
+
+One whose log cannot be read answers NOT_COORDINATOR, as in Kafka, so that clients look for another
+coordinator and come back. It is loaded again after a while: what is damaged may be restored, and
+what the disk has refused once may succeed. All others serve meanwhile.
 """
 
 from __future__ import annotations
@@ -9,16 +13,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import trio
 from msgspec import Struct
 
 from pyk.config.settings import BrokerSettings
 from pyk.coordinator.internal_topics import internal_topic, partition_for
-from pyk.coordinator.journal import Journal, JournalOptions, RecordTypes
+from pyk.coordinator.journal import Journal, JournalOptions, LogUnreadable, RecordTypes
 from pyk.coordinator.machine import Decision, Machine, Ticket
 from pyk.coordinator.shard import Shard
+from pyk.coordinator.topic_changes import TopicChanges, topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import Plan
@@ -31,6 +36,10 @@ if TYPE_CHECKING:
     from random import Random
 
 logger = logging.getLogger(__name__)
+
+RETRY_MIN: Final = 1.0
+RETRY_MAX: Final = 60.0
+"""Seconds until a shard that could not be loaded is tried again: twice as many each time."""
 
 M = TypeVar("M", bound=Machine)
 
@@ -67,7 +76,11 @@ class Shards(Generic[M]):
         self._mirror = parts.mirror
         self._shards: dict[int, Shard[M]] = {}
         self._topic: Topic | None = None
-        self._to_load, self._loads = trio.open_memory_channel[Shard[M]](math.inf)
+        self._to_load, self._loads = trio.open_memory_channel[tuple[int, Shard[M]]](math.inf)
+        self._to_retry, self._retries = trio.open_memory_channel[tuple[int, float]](math.inf)
+        self._patience: dict[int, float] = {}
+        """By those that could not be loaded: how long they waited before they were tried again."""
+        self._compared: tuple[ClusterImage, ClusterImage, TopicChanges] | None = None
         self._earlier = trio.Event()
         self._sleeps_until = -math.inf
 
@@ -130,17 +143,23 @@ class Shards(Generic[M]):
         self._follow(image.topics.get(self._name))
         for shard in self:
             try:
-                shard.perform(lambda machine, now: machine.on_image(image, now))
-            except KafkaError as refusal:
-                logger.warning(
-                    "%s does not take what follows from metadata: %s", self._name, refusal
-                )
+                shard.on_image(image, self._changes)
+            except Exception:
+                logger.exception("a shard of %s does not follow the metadata", self._name)
+
+    def _changes(self, before: ClusterImage, after: ClusterImage) -> TopicChanges:
+        """Mostly the same for all shards."""
+        known = self._compared
+        if known is None or known[0] is not before or known[1] is not after:
+            known = self._compared = before, after, topic_changes(before, after)
+        return known[2]
 
     async def run(self) -> None:
         """Load what is to be loaded, and let time pass."""
         self.on_image(self._mirror.image)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._load)
+            nursery.start_soon(self._retry, nursery)
             nursery.start_soon(self._expire)
 
     def _follow(self, topic: Topic | None) -> None:
@@ -152,39 +171,95 @@ class Shards(Generic[M]):
                 topic is not None
                 and before is not None
                 and topic.topic_id == before.topic_id
-                and topic.partitions[number].leader == self._parts.node_id
+                and self._is_led_here(topic, number)
             )
             if not is_ours:
                 del self._shards[number]
                 shard.drop()
-        for partition in self._parts.directory.partitions if topic is not None else ():
+        directory = self._parts.directory
+        for partition in [*directory.partitions, *directory.failed] if topic is not None else ():
             number = partition.partition
             if partition.topic == self._name and number not in self._shards:
                 assert topic is not None
-                if number < len(topic.partitions):
-                    self._begin(topic, number)
+                if self._is_led_here(topic, number):
+                    self._begin_or_retry(topic, number)
 
-    def _begin(self, topic: Topic, number: int) -> Shard[M]:
+    def _is_led_here(self, topic: Topic, number: int) -> bool:
+        partitions = topic.partitions
+        return number < len(partitions) and partitions[number].leader == self._parts.node_id
+
+    def _begin_or_retry(self, topic: Topic, number: int, *, has_failed: bool = False) -> None:
+        try:
+            self._begin(topic, number, has_failed=has_failed)
+        except KafkaError as refusal:
+            self._try_later(number, str(refusal))
+
+    def _begin(self, topic: Topic, number: int, *, has_failed: bool = False) -> Shard[M]:
+        """Raise KafkaError."""
         try:
             partition = self._parts.replicas.leader_of(topic, number)
-        except KafkaError as refusal:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, refusal.message) from refusal
-        journal = Journal(partition, self._types, self._options())
+            journal = Journal(partition, self._types, self._options())
+        except (KafkaError, OSError) as refusal:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, str(refusal)) from refusal
         shard = Shard(
-            self._machine(), journal, self._parts.now_ms, self._note_deadline, self._note_change
+            self._machine(),
+            journal,
+            self._parts.now_ms,
+            lambda: self._mirror.image,
+            self._note_deadline,
+            self._note_change,
+            has_failed=has_failed,
         )
         self._shards[number] = shard
         if journal.is_empty:
             shard.begin()
         else:
-            self._to_load.send_nowait(shard)
+            self._to_load.send_nowait((number, shard))
         return shard
 
     async def _load(self) -> None:
-        async for shard in self._loads:
-            await shard.load()
-            if shard.unreadable:
-                logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
+        async for number, shard in self._loads:
+            try:
+                await shard.load()
+            except LogUnreadable as error:
+                self._fail(number, shard, str(error))
+            except Exception:
+                logger.exception("%s-%s cannot be loaded after a bug", self._name, number)
+                self._fail(number, shard, "a bug")
+            else:
+                self._patience.pop(number, None)
+                if shard.unreadable:
+                    logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
+
+    def _fail(self, number: int, shard: Shard[M], why: str) -> None:
+        shard.fail()
+        if self._shards.get(number) is shard:
+            self._try_later(number, why)
+
+    def _try_later(self, number: int, why: str) -> None:
+        before = self._patience.get(number)
+        patience = RETRY_MIN if before is None else min(2 * before, RETRY_MAX)
+        self._patience[number] = patience
+        logger.error(
+            "%s-%s cannot be loaded, and is tried again in %.0f s: %s",
+            self._name,
+            number,
+            patience,
+            why,
+        )
+        self._to_retry.send_nowait((number, patience))
+
+    async def _retry(self, nursery: trio.Nursery) -> None:
+        async for number, patience in self._retries:
+            nursery.start_soon(self._begin_again, number, patience)
+
+    async def _begin_again(self, number: int, patience: float) -> None:
+        await trio.sleep(patience)
+        topic, shard = self._topic, self._shards.get(number)
+        is_needed = shard is None or shard.has_failed
+        if topic is not None and self._is_led_here(topic, number) and is_needed:
+            self._shards.pop(number, None)
+            self._begin_or_retry(topic, number, has_failed=True)
 
     def _note_deadline(self, deadline: float) -> None:
         if deadline < self._sleeps_until:

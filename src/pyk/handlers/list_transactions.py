@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyk.errors import ErrorCode, KafkaError
+from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.wire.messages.list_transactions import (
@@ -16,9 +16,10 @@ def handle(
 ) -> ListTransactionsResponse:
     from pyk.coordinator.transactions.listing import listed, unknown_states
 
-    shards = broker.transactions.shards
-    if any(not shard.is_loaded for shard in shards):
-        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    # Those of a shard that could not be loaded are left out.
+    shards = [shard for shard in broker.transactions.shards if not shard.has_failed]
+    for shard in shards:
+        shard.check_loaded()
     transactions = (each for shard in shards for each in shard.machine)
     return ListTransactionsResponse(
         unknown_state_filters=unknown_states(request),

@@ -16,6 +16,7 @@ from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.group import Caller, Surroundings
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.machine import Decision, Record, Ticket
+from pyk.coordinator.topic_changes import topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import Broker, ClusterImage, Topic
 from pyk.metadata.records import PartitionState
@@ -87,6 +88,8 @@ class Coordinator:
         self._begin()
         for key, value in self.log:
             self.groups.apply(_read(key, value))
+        for _ in self.groups.check_topics(self.image):
+            pass
         self.groups.on_loaded(self.now)
 
     def _begin(self) -> None:
@@ -116,13 +119,15 @@ class Coordinator:
 
     def _see(self, topics: Mapping[str, Topic]) -> None:
         names = {topic.topic_id: name for name, topic in topics.items()}
+        before = self.image
         self.image = ClusterImage(
             revision=self.image.revision + 1,
             brokers=self.image.brokers,
             topics=topics,
             names=names,
         )
-        self.perform(self.groups.on_image(self.image, self.now))
+        self.groups.on_image(self.image, topic_changes(before, self.image), self.now)
+        self.settle()
 
     def pass_time(self, seconds: float = INTERVAL) -> None:
         """Do what is due in that time, each when it is."""

@@ -15,6 +15,7 @@ from pyk.coordinator.share_state.batches import StateBatch
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.share_states import ShareStates, Surroundings
 from pyk.coordinator.share_state.state import Progress, SharePartition, ShareState, Summary
+from pyk.coordinator.topic_changes import topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.records import PartitionState
@@ -107,8 +108,9 @@ class Coordinator:
 
     def show(self, *topics: Uuid) -> None:
         """Let there be these topics, and no others."""
-        self.image = image_of(*topics)
-        self._perform(self.machine.on_image(self.image, self.now))
+        before, self.image = self.image, image_of(*topics)
+        self.machine.on_image(self.image, topic_changes(before, self.image), self.now)
+        self._perform(self.machine.expire(self.now))
 
     def prune(self) -> None:
         self.log_start = max(self.log_start, self.machine.needed_from)

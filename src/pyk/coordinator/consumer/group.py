@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 from pyk.coordinator.assigned import FIRST_EPOCH, NEVER, Partitions, count
@@ -118,6 +118,13 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.topic_counts or any(
             topic in self.matches[regex].topics
+            for regex in self.regex_counts
+            if regex in self.matches
+        )
+
+    def is_subscribed_to_any(self, topics: Set[str]) -> bool:
+        return not self.topic_counts.keys().isdisjoint(topics) or any(
+            not self.matches[regex].topics.isdisjoint(topics)
             for regex in self.regex_counts
             if regex in self.matches
         )

@@ -31,6 +31,7 @@ from pyk.coordinator.consumer.member import (
 from pyk.coordinator.consumer.membership import MATCHING, REVOCATION, SESSION, Membership
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.consumer_group_describe import DescribedGroup
@@ -49,7 +50,6 @@ class ConsumerGroups:
         self._surroundings = surroundings
         self._membership = Membership(surroundings)
         self._classic_members = ClassicMembers(surroundings, self._membership)
-        self._image = surroundings.image
 
     # Records, and the cluster around
 
@@ -58,21 +58,21 @@ class ConsumerGroups:
 
     def on_loaded(self, now: float) -> None:
         """Members have their whole time again: nobody could hear them while this was loading."""
+        self._membership.topics_created_in = self._surroundings.image.revision
         for group in self._groups():
             for member in group.members.values():
                 self._membership.expect(group.group_id, member, now)
                 self._membership.expect_revocation(group.group_id, member, now)
 
-    def on_image(self, image: ClusterImage, now: float) -> None:
+    def on_image(self, image: ClusterImage, changes: TopicChanges) -> None:
         """Groups look at their topics again when one of them was created, deleted or changed."""
-        before, self._image = self._image, image
-        if not image.names.keys() <= before.names.keys():
+        if changes.has_created:
             self._membership.topics_created_in = image.revision
+        for name in changes.names:
+            self._membership.hashes.forget(name)
         for group in self._groups():
-            for name in group.topics_with(()):
-                if image.topics.get(name) is not before.topics.get(name):
-                    group.refreshed_at = None
-                    self._membership.hashes.forget(name)
+            if group.is_subscribed_to_any(changes.names):
+                group.refreshed_at = None
 
     # What members ask for
 

@@ -34,8 +34,8 @@ from pyk.coordinator.share.heartbeats import (
 from pyk.coordinator.share.initialization import Initialization, Initializations, Waiting
 from pyk.coordinator.share.member import Member
 from pyk.coordinator.share.partitions import ByTopic
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
-from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.share_group_describe import DescribedGroup
 from pyk.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -44,6 +44,7 @@ from pyk.wire.messages.share_group_heartbeat import (
 
 SESSION: Final = "share session"
 WAITING: Final = "share initialization"
+GONE: Final = "share topics that are gone"
 """The kinds of timers."""
 
 INITIALIZED_WITHIN: Final = 30.0
@@ -54,7 +55,6 @@ does not show sets it there."""
 class ShareGroups:
     def __init__(self, surroundings: Surroundings) -> None:
         self._surroundings = surroundings
-        self._image = surroundings.image
         self._hashes = TopicHashes()
         self._initializations = Initializations()
 
@@ -67,23 +67,20 @@ class ShareGroups:
     def on_loaded(self, now: float) -> None:
         """Members have their whole time again: nobody could hear them while this was loading."""
         for group in self._groups():
+            if group.share_partitions.topics() - self._surroundings.image.names.keys():
+                self._surroundings.timers.set(Timer(group.group_id, GONE), now)
             for member_id in group.members:
                 self._expect(group.group_id, member_id, now)
 
-    def on_image(self, image: ClusterImage) -> list[Record]:
+    def on_image(self, changes: TopicChanges, now: float) -> None:
         """Groups look at their topics again when one of them was created, deleted or changed."""
-        before, self._image = self._image, image
-        done = []
+        for name in changes.names:
+            self._hashes.forget(name)
         for group in self._groups():
-            for name in group.topic_counts:
-                if image.topics.get(name) is not before.topics.get(name):
-                    group.refreshed_at, group.may_lack_partitions = None, True
-                    self._hashes.forget(name)
-            gone = group.share_partitions.topics() - image.names.keys()
-            if gone:
-                left = group.share_partitions.without_topics(gone)
-                done.append(records.share_partitions(group.group_id, left))
-        return done
+            if not group.topic_counts.keys().isdisjoint(changes.names):
+                group.refreshed_at, group.may_lack_partitions = None, True
+            if changes.deleted and not group.share_partitions.topics().isdisjoint(changes.deleted):
+                self._surroundings.timers.set(Timer(group.group_id, GONE), now)
 
     # What members ask for
 
@@ -188,14 +185,32 @@ class ShareGroups:
         if timer.kind == WAITING:
             return self.settle(timer.group_id, now)
         group = self._surroundings.groups.get(timer.group_id)
-        if not isinstance(group, ShareGroup) or timer.member_id not in group.members:
+        if not isinstance(group, ShareGroup):
             return Decision()
+        if timer.kind == GONE:
+            return self._forget_topics(group, timer, now)
+        if timer.member_id not in group.members:
+            return Decision()
+        done = self._removed(group, group.members[timer.member_id])
+        return Decision(done, otherwise=self._later(timer, now))
+
+    def _forget_topics(self, group: ShareGroup, timer: Timer, now: float) -> Decision:
+        """Those of which the group reads nothing any more, since they are gone."""
+        gone = group.share_partitions.topics() - self._surroundings.image.names.keys()
+        if not gone:
+            return Decision()
+        left = group.share_partitions.without_topics(gone)
+        done = [records.share_partitions(group.group_id, left)]
+        return Decision(done, otherwise=self._later(timer, now))
+
+    def _later(self, timer: Timer, now: float) -> Callable[[KafkaError], Decision]:
+        """Try again what the log has refused."""
 
         def set_again(error: KafkaError) -> Decision:
             self._surroundings.timers.set(timer, now + RETRY_AFTER)
             return Decision()
 
-        return Decision(self._removed(group, group.members[timer.member_id]), otherwise=set_again)
+        return set_again
 
     def _expect(self, group_id: str, member_id: str, now: float) -> None:
         """It has been heard of, and must be heard of again in time."""

@@ -32,6 +32,7 @@ from pyk.coordinator.share_state.state import (
     initialised,
 )
 from pyk.coordinator.timers import Timers
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
@@ -105,6 +106,10 @@ class ShareStates:
             else:
                 before.take_update(value)
 
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        """What has no topic is looked for when it is loaded."""
+        return iter(())
+
     def on_loaded(self, now: float) -> None:
         if not self._surroundings.was_clean:
             for partition in self._partitions.values():
@@ -114,8 +119,9 @@ class ShareStates:
         self._look_for_cold_ones_later(now)
         self._timers.set(DELETED, now)
 
-    def on_image(self, image: ClusterImage, now: float) -> Decision:
-        return self._delete_what_has_no_topic(now)
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
+        if not changes.deleted.keys().isdisjoint(self._by_topic.keys()):
+            self._timers.set(DELETED, now)
 
     def deadline(self) -> float | None:
         return self._timers.deadline()

@@ -17,6 +17,7 @@ from typing import Final
 from pyk.config.broker import BrokerConfig
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.timers import Timers
+from pyk.coordinator.topic_changes import TopicChanges
 from pyk.coordinator.transactions.ending import (
     End,
     ProducerIdNeeded,
@@ -125,6 +126,9 @@ class Transactions:
             self._outstanding[transactional_id] = set(transaction.partitions)
             self._prepared[transactional_id] = False
 
+    def check_topics(self, image: ClusterImage) -> Iterator[None]:
+        return iter(())
+
     def on_loaded(self, now: float) -> None:
         """The time that nobody was there does not count: transactions have theirs anew."""
         self.tally = Tally()
@@ -135,8 +139,8 @@ class Transactions:
                 self._time_out_later(transaction, now)
         self._clean_later(now)
 
-    def on_image(self, image: ClusterImage, now: float) -> Decision:
-        return Decision()
+    def on_image(self, image: ClusterImage, changes: TopicChanges, now: float) -> None:
+        """Partitions of topics that are gone are not told."""
 
     def deadline(self) -> float | None:
         return self._timers.deadline()
