@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
 from pyk.coordinator.journal import Journal
-from pyk.coordinator.machine import Decision
+from pyk.coordinator.machine import Decision, Record
 from pyk.coordinator.shard import Shard
 from pyk.coordinator.shards import RETRY_MAX, RETRY_MIN, Parts, Shards
 from pyk.coordinator.topic_changes import TopicChanges, topic_changes
@@ -35,6 +35,7 @@ from tests.coordinator.test_shard import (
     Tally,
     add,
     opened,
+    see,
     unloaded,
     word,
 )
@@ -75,8 +76,8 @@ def parts_of(broker: Context) -> Parts:
 
 
 @asynccontextmanager
-async def running(parts: Parts) -> AsyncIterator[Shards[Failing]]:
-    shards = Shards(parts, GROUP_TOPIC, TYPES, lambda: OPTIONS, Failing)
+async def running(parts: Parts, machine: type[Tally] = Tally) -> AsyncIterator[Shards[Tally]]:
+    shards = Shards(parts, GROUP_TOPIC, TYPES, lambda: OPTIONS, machine)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(shards.run)
         yield shards
@@ -88,8 +89,9 @@ async def test_a_timer_that_fails_is_dropped_and_the_others_go_on(
 ) -> None:
     async with open_context() as broker:
         await create(broker, GROUP_TOPIC)
-        async with running(parts_of(broker)) as shards:
+        async with running(parts_of(broker), Failing) as shards:
             machine = shards.at(0).machine
+            assert isinstance(machine, Failing)
             now = trio.current_time()
             machine.timers = [now + 1, now + 1, now + 2]
             shards.at(0).perform(lambda tally, now: Decision())
@@ -97,6 +99,38 @@ async def test_a_timer_that_fails_is_dropped_and_the_others_go_on(
             assert machine.expired == 3
     assert "ZeroDivisionError" in caplog.text
     assert GROUP_TOPIC in caplog.text
+
+
+class Forgetful(Tally):
+    """Cannot take a certain record, once."""
+
+    has_failed = False
+
+    def apply(self, record: Record) -> None:
+        if record.key.group == "poison" and not type(self).has_failed:
+            type(self).has_failed = True
+            raise ZeroDivisionError
+        super().apply(record)
+
+
+async def test_a_machine_that_cannot_take_what_is_in_the_log_is_loaded_from_it(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_context() as broker:
+        await create(broker, GROUP_TOPIC)
+        async with running(parts_of(broker), Forgetful) as shards:
+            shard = shards.at(0)
+            waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("never", ticket))
+            with pytest.raises(ZeroDivisionError):
+                add(shard, word("one"), word("poison"), word("two"))
+            with pytest.raises(KafkaError) as refusal:
+                await waiting
+            assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+            with pytest.raises(KafkaError) as refusal:
+                see(shards.at(0))
+            assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+            await trio.sleep(2 * RETRY_MIN)
+            assert see(shards.at(0)) == ["one", "poison", "two"]
 
 
 # Loading

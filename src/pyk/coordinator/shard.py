@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -15,6 +16,8 @@ from pyk.metadata.image import ClusterImage
 from pyk.replication.partition import Marker, Produced
 from pyk.turns import Work, at_once, in_turns
 from pyk.wire.prefixed import ControlType
+
+logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
 
@@ -30,11 +33,13 @@ class Shard(Generic[M]):
         image: Callable[[], ClusterImage] = ClusterImage,
         note_deadline: Callable[[float], None] = lambda _: None,
         note_change: Callable[[Shard[M]], None] = lambda _: None,
+        note_failure: Callable[[Shard[M]], None] = lambda _: None,
         *,
         has_failed: bool = False,
     ) -> None:
-        """`image` is the newest one. `note_change` is told whenever a decision was carried out.
-        `has_failed` is said of a shard that takes the place of one which could not be loaded."""
+        """`image` is the newest one. `note_change` is told whenever a decision was carried out, and
+        `note_failure` if the machine cannot go on with what is in the log already. `has_failed` is
+        said of a shard that takes the place of one which could not be loaded."""
         self.machine = machine
         self._journal = journal
         self._now_ms = now_ms
@@ -43,6 +48,7 @@ class Shard(Generic[M]):
         """The image that the machine knows of, once it is loaded."""
         self._note_deadline = note_deadline
         self._note_change = note_change
+        self._note_failure = note_failure
         self._waiters: dict[Ticket, _Waiter] = {}
         self._last_ticket = 0
         self.is_loaded = False
@@ -75,7 +81,7 @@ class Shard(Generic[M]):
         self._settled.set()
         self.on_image(self._image(), topic_changes)
         self._tell_deadline()
-        self._note_change(self)
+        self._tell_change()
 
     def on_image(self, image: ClusterImage, changes: Changes) -> None:
         """Tell the machine how the topics have changed. One that is loading looks at them when it
@@ -86,9 +92,14 @@ class Shard(Generic[M]):
             self._tell_deadline()
 
     def fail(self) -> None:
-        """It cannot be loaded. Who waits for that is told, and another one takes its place."""
-        self.has_failed = True
-        self._settled.set()
+        """It cannot be loaded, or not go on. Who waits is told, and another takes its place."""
+        self.has_failed, self.is_loaded = True, False
+        self._send_away()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it will not serve any more, or never."""
+        return self.is_dropped or (self.has_failed and self._settled.is_set())
 
     async def wait_loaded(self) -> None:
         """Until it answers, or never will."""
@@ -160,6 +171,9 @@ class Shard(Generic[M]):
     def drop(self) -> None:
         """This broker is no longer the one to ask. Who waits is told."""
         self.is_dropped, self.is_loaded = True, False
+        self._send_away()
+
+    def _send_away(self) -> None:
         self._settled.set()
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
@@ -179,14 +193,19 @@ class Shard(Generic[M]):
             transaction = decision.transaction
             producer_id = None if transaction is None else transaction.producer_id
             offset = self._journal.end_offset - len(decision.records)
-            for number, (key, value, version, *_) in enumerate(decision.records, start=offset):
-                self.machine.apply(Record(key, value, version, producer_id, number))
+            try:
+                for number, (key, value, version, *_) in enumerate(decision.records, start=offset):
+                    self.machine.apply(Record(key, value, version, producer_id, number))
+            except Exception:
+                # The log is ahead of the machine, which has to be loaded from it.
+                self._note_failure(self)
+                raise
         for ticket, response in decision.replies:
             waiter = self._waiters.pop(ticket, None)
             if waiter is not None:
                 waiter.answer(response, self._journal.end_offset)
         self._tell_deadline()
-        self._note_change(self)
+        self._tell_change()
 
     def _refuse(self, decision: Decision, refusal: KafkaError) -> None:
         for ticket, _ in decision.replies:
@@ -198,6 +217,13 @@ class Shard(Generic[M]):
         deadline = self.machine.deadline()
         if deadline is not None:
             self._note_deadline(deadline)
+
+    def _tell_change(self) -> None:
+        # What follows from a decision is another matter than the decision.
+        try:
+            self._note_change(self)
+        except Exception:
+            logger.exception("what follows from a decision is not done after a bug")
 
     async def _wait(self, waiter: _Waiter) -> Any:
         while not waiter.is_answered:

@@ -208,6 +208,7 @@ class Shards(Generic[M]):
             lambda: self._mirror.image,
             self._note_deadline,
             self._note_change,
+            lambda shard: self._fail(number, shard, "it cannot go on after a bug"),
             has_failed=has_failed,
         )
         self._shards[number] = shard

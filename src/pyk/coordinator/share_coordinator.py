@@ -7,6 +7,7 @@ Now and then each log is cut where nothing before is needed: it is not compacted
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any, Final
@@ -27,6 +28,8 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 from pyk.wire.compression import Compression
 from pyk.wire.payloads import share_state_records
+
+logger = logging.getLogger(__name__)
 
 ShareShards = Shards[ShareStates]
 Decide = Callable[[ShareStates, Ticket, float], Decision]
@@ -54,7 +57,10 @@ class ShareCoordinator:
         """Let each log start where it is needed from."""
         for shard in self.shards:
             if shard.is_loaded:
-                shard.journal.prune(shard.machine.needed_from)
+                try:
+                    shard.journal.prune(shard.machine.needed_from)
+                except Exception:
+                    logger.exception("a log of %s does not begin later", SHARE_TOPIC)
 
     async def _prune(self) -> None:
         while True:

@@ -46,8 +46,9 @@ TransactionShards = Shards[Transactions]
 
 RECORD_TYPES: Final = record_types(transaction_records)
 FEATURE: Final = "transaction.version"
-RETRY_AFTER: Final = 0.1
-"""Seconds until a partition that refused a marker is told again."""
+RETRY_MIN: Final = 0.1
+RETRY_MAX: Final = 5.0
+"""Seconds until partitions that refused a marker are told again: twice as many each time."""
 
 TOLD_AT_ONCE: Final = 50
 """How many partitions are told before others have their turn."""
@@ -175,7 +176,11 @@ class TransactionCoordinator:
             self._woken.set()
 
     def _begin(self, ending: _Ending) -> None:
-        is_over = ending.shard.is_dropped or self._completes_at_once(ending)
+        try:
+            is_over = ending.shard.is_over or self._completes_at_once(ending)
+        except Exception:
+            logger.exception("%s is not told after a bug", ending.marking.transactional_id)
+            is_over = False
         del self._due[ending.marking.transactional_id]
         if not is_over:
             self._unfinished.append(ending)
@@ -199,18 +204,21 @@ class TransactionCoordinator:
         return True
 
     async def _finish(self, ending: _Ending) -> None:
-        shard = ending.shard
-        while not shard.is_dropped:
+        shard, patience = ending.shard, RETRY_MIN
+        while not shard.is_over:
             try:
                 if not shard.journal.is_committed(ending.end_offset):
                     await shard.journal.wait_committed(ending.end_offset)
                 await self._tell_all(ending)
             except KafkaError as refusal:
                 logger.warning("%s is not told yet: %s", ending.marking.transactional_id, refusal)
+            except Exception:
+                logger.exception("%s is not told after a bug", ending.marking.transactional_id)
             else:
                 if not ending.left and self._completes(ending):
                     return
-            await trio.sleep(RETRY_AFTER)
+            await trio.sleep(patience)
+            patience = min(2 * patience, RETRY_MAX)
 
     async def _tell_all(self, ending: _Ending) -> None:
         """Those that do not know then are left."""
@@ -236,6 +244,9 @@ class TransactionCoordinator:
             except KafkaError as refusal:
                 if not _is_nothing_to_end(partition, ending, refusal):
                     ending.left.append(partition)
+            except Exception:
+                logger.exception("%s is not told of its end after a bug", partition)
+                ending.left.append(partition)
             else:
                 if not written.is_committed:
                     ending.waits.append((partition, written))
