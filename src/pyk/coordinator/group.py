@@ -17,6 +17,8 @@ from pyk.types import Uuid
 if TYPE_CHECKING:
     from random import Random
 
+    from pyk.coordinator.classic.group import ClassicGroup
+
 
 PartitionCheck: TypeAlias = Callable[[str, Uuid, int], None]
 """Whether a partition of that topic may be committed. It raises KafkaError."""
@@ -117,6 +119,9 @@ class Surroundings:
         """The time of day. What waits is measured by the `now` that machines are given."""
         self.image = image or ClusterImage()
         self.groups: dict[str, Group] = {}
+        self.downgraded: dict[str, ClassicGroup] = {}
+        """Consumer groups that become classic ones, until the record of that is applied, which does
+        not have all that their members support."""
         self.rebalances = 0
         """How many times a group has shared its work out anew."""
         self.timers: Timers[Timer] = Timers()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyk.config.broker import BrokerConfig
 from pyk.coordinator.classic.group import ClassicGroup
 from pyk.coordinator.consumer.consumer_protocol import decode_assignment, encode_assignment
 from pyk.coordinator.consumer.member import MemberState
@@ -367,6 +368,111 @@ def test_the_last_new_member_may_be_replaced_by_a_classic_one() -> None:
     assert joined.generation_id == it.classic_group.generation == 2
     it.settle()
     assert it.synced(joined.member_id, 2) == {"a": {0, 1}}
+
+
+def half_migrated() -> tuple[Migration, str]:
+    """A static member of the new protocol and a classic one, each of which has one partition."""
+    it = Migration({"old": 2, "new": 2}, group_initial_rebalance_delay_ms=0)
+    it.join("static", "old", instance_id="i1")
+    it.pass_time()
+    other = it.rejoin("", "old").member_id
+    generation = it.rejoin(other, "old").generation_id
+    it.beat("static", 2, {"old": {0}})
+    it.beat("static", generation, {"old": {0}})
+    assert it.rejoin(other, "old").generation_id == generation
+    assert len(it.synced(other, generation)["old"]) == 1
+    it.pass_time()
+    assert it.described().group_state == "Stable"
+    return it, other
+
+
+def test_a_member_that_comes_back_with_another_subscription_is_rebalanced() -> None:
+    it, other = half_migrated()
+    it.beat("static", -2, instance_id="i1")
+    joined = it.rejoin("", "new", group_instance_id="i1")
+    generation = joined.generation_id
+    assert generation == it.classic_group.generation
+    it.settle()
+    assert it.classic_group.state == "PreparingRebalance"
+    for member_id in (joined.member_id, other):
+        assert it.classic_group.members[member_id].member_id == member_id
+        assert it.classic_beat(member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_comes_back_as_it_was_is_not_rebalanced() -> None:
+    it, other = half_migrated()
+    it.beat("static", -2, instance_id="i1")
+    joined = it.rejoin("", "old", group_instance_id="i1")
+    it.settle()
+    assert it.classic_group.state == "Stable"
+    for member_id in (joined.member_id, other):
+        assert len(it.synced(member_id, joined.generation_id)["old"]) == 1
+        assert it.classic_beat(member_id, joined.generation_id) == ErrorCode.NONE
+
+
+def test_a_rebalance_that_was_due_before_the_group_became_classic_is_made() -> None:
+    it, other = half_migrated()
+    third = it.rejoin("", "old").member_id
+    it.rejoin(third, "old")
+    it.classic_leave(MemberIdentity(member_id=third))
+    assert it.group.epoch > it.group.target_epoch
+    joined = it.rejoin("", "old", group_instance_id="i1")
+    it.settle()
+    assert it.classic_group.state == "PreparingRebalance"
+    for member_id in (joined.member_id, other):
+        beaten = it.classic_beat(member_id, it.classic_group.generation)
+        assert beaten == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_members_of_a_group_that_became_classic_support_all_that_they_did() -> None:
+    it = Migration({"a": 2}, group_initial_rebalance_delay_ms=0)
+    it.join("new", "a")
+    said = subscription(["a"], {})
+    offered = [("range", said), ("sticky", said)]
+    it.rejoin(it.rejoin("", protocols=offered).member_id, protocols=offered)
+    it.leave("new")
+    assert it.classic_group.protocol == "range"
+    joined = it.rejoin("", "a", protocol="sticky")
+    assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_a_group_that_the_log_does_not_let_become_classic_is_what_it_was() -> None:
+    it, old = mixed()
+    it.log_refuses = ErrorCode.KAFKA_STORAGE_ERROR
+    assert it.leave("new").error == ErrorCode.KAFKA_STORAGE_ERROR
+    it.log_refuses = None
+    assert it.group.members.keys() == {old, "new"}
+    it.classic_leave(MemberIdentity(member_id=old), MemberIdentity(member_id="new"))
+    it.classic_join(it.rejoin("", "a").member_id, "a")
+    it.settle()
+    assert old not in it.classic_group.members
+
+
+@pytest.mark.parametrize(("size_max", "is_classic"), [(1, False), (2, True)])
+def test_who_takes_the_place_of_the_last_new_member_counts_for_the_size_of_the_group(
+    size_max: int, is_classic: bool
+) -> None:
+    it, _ = half_migrated()
+    it.config = BrokerConfig(group_max_size=size_max)
+    it.rejoin("", "old", group_instance_id="i1")
+    assert isinstance(it.surroundings.groups[GROUP], ClassicGroup) == is_classic
+
+
+def test_what_a_member_had_to_do_in_time_is_forgotten_when_the_group_becomes_classic() -> None:
+    it, old = mixed()
+    assert it.classic_beat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    it.leave("new")
+    it.settle()
+    ticket = it.classic_join(old, "a")
+    generation = it.answers.pop(ticket).generation_id
+    it.sync(old, generation, {})
+    for _ in range(2):
+        it.pass_time(9)
+        assert it.classic_beat(old, generation) == ErrorCode.NONE
+    it.join("again", "a")
+    assert it.classic_beat(old, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    it.pass_time(9)
+    assert old in it.group.members, "it has its time to join again anew"
 
 
 def test_an_empty_consumer_group_makes_room_for_a_classic_one() -> None:

@@ -185,6 +185,17 @@ def test_fencing_takes_the_last_epoch_and_then_there_is_a_new_id() -> None:
     assert coordinator.init() == (P + 1, 0)
 
 
+def test_a_producer_whose_transaction_timed_out_in_its_last_epoch_gets_a_new_id() -> None:
+    coordinator = at_epoch(LAST_EPOCH - 1)
+    coordinator.add(P, LAST_EPOCH - 1, A)
+    coordinator.pass_time(3600)
+    coordinator.tell_all()
+    assert coordinator.init(P, LAST_EPOCH - 1) == (P + 1, 0)
+    assert coordinator.init(P, LAST_EPOCH - 1) == (P + 1, 0), "it asks again"
+    coordinator.add(P + 1, 0, A)
+    assert coordinator.commit(P + 1, 0) == (P + 1, 1)
+
+
 # Partitions
 
 

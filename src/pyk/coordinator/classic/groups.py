@@ -58,7 +58,10 @@ class ClassicGroups:
                 del self._groups[group_id]
         elif not (self._is_loaded and isinstance(group, ClassicGroup)):
             timers = self._surroundings.timers
-            self._groups[group_id] = ClassicGroup.restored(group_id, timers, record.value)
+            downgraded = self._surroundings.downgraded.pop(group_id, None)
+            self._groups[group_id] = downgraded or ClassicGroup.restored(
+                group_id, timers, record.value
+            )
 
     def on_loaded(self, now: float) -> None:
         self._is_loaded = True

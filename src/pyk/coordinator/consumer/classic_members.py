@@ -10,8 +10,6 @@ time, is out.
 
 from __future__ import annotations
 
-from typing import Final
-
 from msgspec.structs import replace
 
 from pyk.coordinator.classic.answers import not_joined
@@ -25,7 +23,7 @@ from pyk.coordinator.consumer.consumer_protocol import (
     owned_in,
     version_to_answer,
 )
-from pyk.coordinator.consumer.group import ConsumerGroup
+from pyk.coordinator.consumer.group import REJOIN, SYNC, ConsumerGroup
 from pyk.coordinator.consumer.heartbeats import check_instance_is_own
 from pyk.coordinator.consumer.member import Member, MemberState
 from pyk.coordinator.consumer.membership import Membership
@@ -42,10 +40,6 @@ from pyk.wire.messages.leave_group import (
 )
 from pyk.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyk.wire.payloads.consumer_protocol import ConsumerProtocolSubscription
-
-REJOIN: Final = "rejoin"
-SYNC: Final = "classic member's sync"
-"""More kinds of timers."""
 
 
 class ClassicMembers:
@@ -81,18 +75,22 @@ class ClassicMembers:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
         after = _described(before, request, caller, subscription)
         held = owned_in(subscription, self._surroundings.image)
-        after = self._membership.advance(group, before, after, held, done, now)
-        replaces_last = owner is not None and owner.classic is None
-        if replaces_last and self._is_downgraded_by(group, owner):
+        is_downgraded = owner is not None and self._is_downgraded_by(group, owner)
+        after, epoch = self._membership.advance(
+            group, before, after, held, done, now, makes_target=not is_downgraded
+        )
+        generation = after.epoch
+        if is_downgraded:
             assert owner is not None
-            is_stale = after.epoch < group.epoch
+            is_due = group.target_epoch < epoch
             done = conversion.to_classic(
-                group, [owner], self._surroundings, now, after, is_rebalanced=is_stale
+                group, [owner], self._surroundings, now, after, is_rebalanced=is_due
             )
+            generation = group.epoch
         else:
             self._expect_sync(group.group_id, after, now)
         response = JoinGroupResponse(
-            generation_id=after.epoch,
+            generation_id=generation,
             protocol_type=CONSUMER,
             protocol_name=request.protocols[0].name,
             leader="",
@@ -101,13 +99,12 @@ class ClassicMembers:
         )
         return Decision(done, [Reply(ticket, response)])
 
-    def _is_downgraded_by(self, group: ConsumerGroup, replaced: Member | None) -> bool:
+    def _is_downgraded_by(self, group: ConsumerGroup, replaced: Member) -> bool:
         """Whether the one that is replaced is the last that speaks the new protocol."""
-        assert replaced is not None
+        if replaced.classic is not None:
+            return False
         config = self._surroundings.config()
-        if len(group.members) == 1:
-            return config.group_consumer_migration_policy.lower() in conversion.DOWNGRADES
-        return conversion.may_be_classic_without(group, [replaced], config)
+        return conversion.may_be_classic_without(group, [replaced], config, joining=1)
 
     def _member(
         self,

@@ -22,7 +22,7 @@ from pyk.coordinator.consumer.consumer_protocol import (
     encode_assignment,
     version_to_answer,
 )
-from pyk.coordinator.consumer.group import ConsumerGroup
+from pyk.coordinator.consumer.group import REJOIN, REVOCATION, SYNC, ConsumerGroup
 from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
@@ -104,13 +104,14 @@ def classic_metadata(
 
 
 def may_be_classic_without(
-    group: ConsumerGroup, gone: Collection[Member], config: BrokerConfig
+    group: ConsumerGroup, gone: Collection[Member], config: BrokerConfig, *, joining: int = 0
 ) -> bool:
-    """Whether those who stay are all classic, and may have a group of their own."""
+    """Whether those who stay are all classic, and may have a group of their own with so many who
+    join it."""
     staying = len(group.members) - len(gone)
     classic = group.classic_members_count - sum(member.classic is not None for member in gone)
     return (
-        0 < staying <= config.group_max_size
+        0 < staying + joining <= config.group_max_size
         and classic == staying
         and config.group_consumer_migration_policy.lower() in DOWNGRADES
     )
@@ -127,7 +128,8 @@ def to_classic(
 ) -> list[Record]:
     """The records of the classic group that a consumer group becomes without some members.
 
-    `joining` is a static member that takes the place of one of them. Sessions begin now.
+    `joining` is a static member that takes the place of one of them. Sessions begin now. What
+    members of the consumer group had to do in time they need not do any more.
     """
     staying = [m for m in group.members.values() if m not in gone]
     classic = ClassicGroup(group.group_id, surroundings.timers, surroundings.now_ms())
@@ -141,7 +143,11 @@ def to_classic(
     for member in staying:
         classic.add(_downgraded(group.group_id, member))
     classic.protocol = classic.choose_protocol()
+    classic.note_subscriptions()
     classic.state = State.STABLE
+    for member_id in group.members:
+        for kind in (REVOCATION, REJOIN, SYNC):
+            surroundings.timers.cancel(Timer(group.group_id, kind, member_id))
     for each in classic.members.values():
         version = version_to_answer(each.protocols[classic.protocol])
         each.assignment = encode_assignment(targets[each.member_id], version, surroundings.image)
@@ -149,6 +155,7 @@ def to_classic(
         surroundings.timers.set(session_of(group.group_id, each.member_id), now + timeout)
     if is_rebalanced:
         surroundings.timers.set(Timer(group.group_id, CONVERTED), now)
+    surroundings.downgraded[group.group_id] = classic
     return [*group.tombstones(), classic.record()]
 
 

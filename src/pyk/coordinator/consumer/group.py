@@ -27,6 +27,13 @@ from pyk.types import Uuid
 MEMBER_EPOCHS_SINCE: Final = 9
 """The first version of OffsetCommit in which a member can say its epoch."""
 
+SESSION: Final = "consumer session"
+REVOCATION: Final = "revocation"
+REJOIN: Final = "rejoin"
+SYNC: Final = "classic member's sync"
+MATCHING: Final = "matching"
+"""The kinds of timers. Those of classic groups have other names, since theirs go with them."""
+
 
 class ConsumerGroup:
     def __init__(self, group_id: str) -> None:

@@ -10,9 +10,17 @@ from pyk.coordinator.assigned import JOINING, LEAVING, RETRY_AFTER
 from pyk.coordinator.classic.answers import not_joined, not_synced
 from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.consumer import conversion, records, state
-from pyk.coordinator.consumer.classic_members import REJOIN, SYNC, ClassicMembers
+from pyk.coordinator.consumer.classic_members import ClassicMembers
 from pyk.coordinator.consumer.description import described
-from pyk.coordinator.consumer.group import ConsumerGroup, preferred_assignor
+from pyk.coordinator.consumer.group import (
+    MATCHING,
+    REJOIN,
+    REVOCATION,
+    SESSION,
+    SYNC,
+    ConsumerGroup,
+    preferred_assignor,
+)
 from pyk.coordinator.consumer.heartbeats import (
     assignment,
     check_epoch,
@@ -28,7 +36,7 @@ from pyk.coordinator.consumer.member import (
     Member,
     MemberState,
 )
-from pyk.coordinator.consumer.membership import MATCHING, REVOCATION, SESSION, Membership
+from pyk.coordinator.consumer.membership import Membership
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.topic_changes import TopicChanges
@@ -176,7 +184,7 @@ class ConsumerGroups:
         before = self._member(group, request, done)
         described_now = updated(before, request, caller)
         held = request.topic_partitions
-        after = self._membership.advance(group, before, described_now, held, done, now)
+        after, _ = self._membership.advance(group, before, described_now, held, done, now)
         self._membership.expect(group.group_id, after, now)
         response = self._response(request, before.assigned, after)
         return Decision(done, [*replies, Reply(ticket, response)], _refusal(ticket, replies))

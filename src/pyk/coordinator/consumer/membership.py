@@ -16,7 +16,13 @@ from msgspec.structs import replace
 
 from pyk.coordinator.assigned import JOINING, Partitions, may_be_made, topic_ids
 from pyk.coordinator.consumer import conversion, records, regular_expressions
-from pyk.coordinator.consumer.group import ConsumerGroup, preferred_assignor
+from pyk.coordinator.consumer.group import (
+    MATCHING,
+    REVOCATION,
+    SESSION,
+    ConsumerGroup,
+    preferred_assignor,
+)
 from pyk.coordinator.consumer.member import Member, MemberState
 from pyk.coordinator.consumer.reconciliation import Goal, reconcile
 from pyk.coordinator.consumer.target import new_targets, predecessor
@@ -25,11 +31,6 @@ from pyk.coordinator.machine import Record
 from pyk.coordinator.metadata_hash import TopicHashes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions
-
-SESSION: Final = "consumer session"
-REVOCATION: Final = "revocation"
-MATCHING: Final = "matching"
-"""The kinds of timers. Those of classic groups have other names, since theirs go with them."""
 
 REFRESH_INTERVAL_MS: Final = 600_000
 """When expressions are matched again though no topic was created that is known of. A key that Kafka
@@ -87,9 +88,11 @@ class Membership:
         held: list[TopicPartitions] | None,
         done: list[Record],
         now: float,
-    ) -> Member:
-        """The member, which was as `before` and describes itself as `after`, after its next step.
-        Raise KafkaError."""
+        *,
+        makes_target: bool = True,
+    ) -> tuple[Member, int]:
+        """The member, which was as `before` and describes itself as `after`, after its next step,
+        and the epoch of the group then. Raise KafkaError."""
         if after is not before:
             done.append(records.member_metadata(group.group_id, after))
         renamed = after.subscribed_topic_names != before.subscribed_topic_names
@@ -100,17 +103,19 @@ class Membership:
         epoch = group.epoch
         if renamed or knows_topics or group.must_look_at_its_topics:
             epoch = self._refreshed(group, before, after, done, bump=renamed or knows_topics)
-        target_epoch, target = self._target(group, epoch, before, after, done)
+        target_epoch, target = group.target_epoch, group.targets.get(predecessor(group, after), {})
+        if makes_target:
+            target_epoch, target = self._target(group, epoch, before, after, done)
         resubscribed = renamed or rematched
         if not resubscribed and after.is_reconciled_to(target_epoch):
-            return after
+            return after, epoch
         subscribed = topic_ids(group.topics_of(after), self._surroundings.image)
         goal = Goal(target_epoch, target, subscribed, group.is_owned)
         placed = reconcile(after, goal, held, has_resubscribed=resubscribed)
         if placed != after:
             done.append(records.place(group.group_id, placed))
             self.expect_revocation(group.group_id, placed, now)
-        return placed
+        return placed, epoch
 
     def replaced(
         self, group: ConsumerGroup, owner: Member, member_id: str, done: list[Record]

@@ -314,7 +314,8 @@ class Transactions:
     ) -> Decision:
         before = self._check_epoch(current, request)
         producer_id, epoch = current.producer_id, current.producer_epoch
-        is_retried = before == self._before(current) != NONE
+        # After a transaction that timed out in the last epoch but one nobody may have the last.
+        is_retried = before == self._before(current) != NONE and epoch != LAST_EPOCH
         if not is_retried:
             if not current.is_exhausted:
                 epoch += 1
