@@ -222,6 +222,7 @@ def _assemble(
         now_ms=world.now_ms,
         start_soon=lambda run: nursery.start_soon(_contained, run),
         checkpoints=Checkpoints(directory, world.offload),
+        offload=world.offload,
     )
     return broker
 

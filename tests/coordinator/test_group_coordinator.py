@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
 import trio.testing
 
+from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.group import Caller
 from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import (
+    consumer_group_heartbeat,
     delete_topics,
     find_coordinator,
     heartbeat,
@@ -25,6 +27,7 @@ from pyk.handlers.context import Context
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import NewTopic, TopicDefaults, create_topics
 from pyk.types import TopicPartition
+from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
 from pyk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyk.wire.messages.heartbeat import HeartbeatRequest
@@ -40,6 +43,7 @@ from tests.handlers.brokers import NODE_ID, ask, open_context
 from tests.simulated_disk import SimulatedDisk
 
 TOPIC, GROUP = "events", "orders"
+T = TypeVar("T")
 THERE = BrokerRecord((Listener("PLAINTEXT", "there", 9092),), rack="b")
 
 
@@ -239,3 +243,58 @@ async def test_each_group_has_a_log_only_where_it_is_needed() -> None:
         await commit(broker, 5)
         logs = [p for p in broker.directory.partitions if p.topic == GROUP_TOPIC]
         assert logs == [TopicPartition(GROUP_TOPIC, partition_for(GROUP, 50))]
+
+
+# Expressions
+
+
+class Worker:
+    """Somewhere else: it counts how often it was asked, and lets others run before it begins."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def __call__(self, run: Callable[[], T], /) -> T:
+        self.turns += 1
+        await trio.lowlevel.checkpoint()
+        return run()
+
+
+async def subscribe(broker: Context, group_id: str, regex: str) -> None:
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group_id,
+        member_id="me",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        topic_partitions=[],
+        subscribed_topic_regex=regex,
+    )
+    handler = consumer_group_heartbeat
+    response = await ask(handler.handle, handler.refuse, request, broker, 1)
+    assert response.error_code == ErrorCode.NONE
+
+
+def matches(broker: Context, group_id: str) -> dict[str, frozenset[str]]:
+    (group,) = [g for g in broker.groups.of(group_id).machine if g.group_id == group_id]
+    assert isinstance(group, ConsumerGroup)
+    return {regex: each.topics for regex, each in group.matches.items()}
+
+
+async def test_expressions_are_tried_elsewhere_and_one_that_is_slow_holds_nobody_up() -> None:
+    async with open_context() as broker:
+        worker = broker.offload = Worker()
+        await begin(broker)
+        names = [f"{'x' * 200}-{number}" for number in range(12)]
+        wanted = [NewTopic(name=each, partitions=1, replication_factor=1) for each in names]
+        await broker.mirror.carry_out(
+            lambda image: create_topics(image, wanted, TopicDefaults(), broker.rng)
+        )
+        await subscribe(broker, "slow", "(.?){1000}" * 5 + "z")
+        await subscribe(broker, "quick", "x+-1")
+        while not matches(broker, "quick"):
+            await trio.lowlevel.checkpoint()
+        assert matches(broker, "quick") == {"x+-1": {names[1]}}
+        assert matches(broker, "slow") == {}, "it takes longer than a turn"
+        while not matches(broker, "slow"):
+            await trio.lowlevel.checkpoint()
+        assert worker.turns >= 3

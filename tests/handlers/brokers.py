@@ -114,6 +114,7 @@ def _assembled(
         now_ms=lambda: NOW_MS,
         start_soon=nursery.start_soon,
         checkpoints=Checkpoints(directory, at_once),
+        offload=at_once,
     )
     if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):
         _ = broker.transactions

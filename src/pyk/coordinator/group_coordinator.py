@@ -1,16 +1,31 @@
-"""The coordinator of groups: shards of `__consumer_offsets`."""
+"""The coordinator of groups: shards of `__consumer_offsets`, and expressions that are tried on the
+names of topics.
+
+    machine wants a search -> a thread makes some of it -> the machine is told -> the thread goes on
+
+All groups whose expressions are tried take turns, so that one which takes long holds nobody up.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import perf_counter, thread_time
 from typing import Final
 
+import trio
+
+from pyk.coordinator.consumer.regular_expressions import Search
 from pyk.coordinator.group import Surroundings
 from pyk.coordinator.group_configs import GroupConfigs
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.coordinator.journal import JournalOptions, record_types
+from pyk.coordinator.shard import Shard
 from pyk.coordinator.shards import Parts, Shards
 from pyk.coordinator.share_lifecycle import ShareLifecycle
+from pyk.offload import Elsewhere
 from pyk.wire.compression import Compression
 from pyk.wire.payloads import (
     classic_group_records,
@@ -19,11 +34,101 @@ from pyk.wire.payloads import (
     share_group_records,
 )
 
-GroupShards = Shards[Groups]
+logger = logging.getLogger(__name__)
+
+SEARCH_SECONDS: Final = 0.05
+"""How long one group's expressions are tried before those of the next one are."""
 
 RECORD_TYPES: Final = record_types(
     offset_records, classic_group_records, consumer_group_records, share_group_records
 )
+
+
+class GroupShards(Shards[Groups]):
+    def __init__(
+        self,
+        parts: Parts,
+        options: Callable[[], JournalOptions],
+        machine: Callable[[], Groups],
+        shares: ShareLifecycle,
+    ) -> None:
+        self._searches = Searches(parts.offload)
+
+        def note_change(shard: Shard[Groups]) -> None:
+            shares.note_change(shard)
+            self._searches.note_change(shard)
+
+        super().__init__(parts, GROUP_TOPIC, RECORD_TYPES, options, machine, note_change)
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(super().run)
+            nursery.start_soon(self._searches.run)
+
+
+class Searches:
+    """Those that are under way."""
+
+    def __init__(self, offload: Elsewhere) -> None:
+        self._offload = offload
+        self._due: deque[_UnderWay] = deque()
+        self._woken = trio.Event()
+
+    def note_change(self, shard: Shard[Groups]) -> None:
+        for search in shard.machine.consumer.take_searches():
+            self._due.append(_UnderWay(shard, search))
+            self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken = trio.Event()
+            while self._due:
+                under_way = self._due.popleft()
+                try:
+                    is_over = await self._offload(under_way.go_on)
+                    await under_way.tell()
+                except Exception:
+                    logger.exception("expressions of %s fail", under_way.search.group_id)
+                    is_over = True
+                if is_over or not under_way.shard.is_loaded:
+                    under_way.end()
+                else:
+                    self._due.append(under_way)
+
+
+class _UnderWay:
+    def __init__(self, shard: Shard[Groups], search: Search) -> None:
+        self.shard = shard
+        self.search = search
+        self._spent = 0.0
+        self._began = 0.0
+        self._work: Iterator[None] = search.work(self._worked)
+
+    def _worked(self) -> float:
+        return self._spent + thread_time() - self._began
+
+    def go_on(self) -> bool:
+        """Whether it is over. Called in any thread."""
+        self._began, turn_ends = thread_time(), perf_counter() + SEARCH_SECONDS
+        for _ in self._work:
+            if perf_counter() > turn_ends:
+                self._spent = self._worked()
+                return False
+        return True
+
+    async def tell(self) -> None:
+        """Let the machine take what was found."""
+        search = self.search
+        while search.has_found and self.shard.is_loaded:
+            self.shard.perform(lambda groups, now: groups.consumer.matched(search, now))
+            await trio.lowlevel.checkpoint()
+
+    def end(self) -> None:
+        search = self.search
+        self.shard.machine.consumer.end_search(search)
+        for regex in search.given_up:
+            logger.warning("group %s: %.200r takes too long", search.group_id, regex)
 
 
 def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:
@@ -46,4 +151,4 @@ def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:
         )
         return Groups(surroundings)
 
-    return Shards(parts, GROUP_TOPIC, RECORD_TYPES, options, machine, shares.note_change)
+    return GroupShards(parts, options, machine, shares)

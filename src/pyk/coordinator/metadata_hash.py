@@ -6,7 +6,7 @@ one broker to the other is not rebalanced for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
 from xxhash import xxh3_64_intdigest
@@ -38,6 +38,10 @@ class TopicHashes:
         number = topic_hash(topic, image)
         self._known[topic.name] = topic, number
         return number
+
+    def learn(self, known: Mapping[str, tuple[Topic, int]]) -> None:
+        """Take those that somebody has computed elsewhere."""
+        self._known.update(known)
 
     def forget(self, name: str) -> None:
         self._known.pop(name, None)

@@ -30,6 +30,7 @@ from pyk.metadata.controller import Plan
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.topics import Creation, TopicDefaults, create_topics
+from pyk.offload import Elsewhere, in_thread
 from pyk.replication.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     replicas: Replicas
     rng: Random
     now_ms: Callable[[], int]
+    offload: Elsewhere = in_thread
+    """Where work is done that would keep others waiting."""
 
 
 class Shards(Generic[M]):

@@ -16,6 +16,7 @@ from pyk.log.directory import DataDirectory
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
+from pyk.offload import Elsewhere, in_thread
 from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import Partition
@@ -55,6 +56,8 @@ class Context(Struct, kw_only=True):
     """Runs something for as long as the broker does."""
     checkpoints: Checkpoints
     """What must be durable of where logs start."""
+    offload: Elsewhere = in_thread
+    """Where work is done that would keep others waiting."""
     news: News = field(default_factory=News)
     """What requests bring to those who wait."""
     group_shards: GroupShards | None = None
@@ -146,6 +149,7 @@ class Context(Struct, kw_only=True):
             replicas=self.replicas,
             rng=self.rng,
             now_ms=self.now_ms,
+            offload=self.offload,
         )
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:

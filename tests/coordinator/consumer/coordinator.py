@@ -206,6 +206,12 @@ class Coordinator:
             self.log.append((encode_key(record.key), value))
             self.groups.apply(_read(*self.log[-1]))
         self.answers.update(decision.replies)
+        for search in self.groups.consumer.take_searches():
+            for _ in search.work(lambda: 0.0):
+                pass
+            self.groups.consumer.end_search(search)
+            while search.has_found:
+                self.perform(self.groups.consumer.matched(search, self.now))
 
     # What there is
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Mapping
 
-from pyk.coordinator.consumer.regular_expressions import check, matching
+import pytest
+from msgspec.structs import replace
+
+from pyk.coordinator.consumer.regular_expressions import (
+    EFFORT_MAX,
+    LENGTH_MAX,
+    Matches,
+    Search,
+    check,
+    matching,
+)
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.payloads.consumer_group_records import ConsumerGroupRegularExpressionKey
 from tests.coordinator.consumer.coordinator import GROUP, Coordinator
@@ -141,6 +151,107 @@ def test_an_expression_that_needs_too_much_memory_is_refused() -> None:
     with pytest.raises(KafkaError) as refusal:
         check("(" + "|".join(f"\\pL{{{n}}}" for n in range(500, 1000)) + ")")
     assert refusal.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_an_expression_that_is_too_long_is_refused_unread() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        check("a" * (LENGTH_MAX + 1))
+    assert refusal.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+SLOW = "(.?){1000}" * 5 + "z"
+"""RE2 needs milliseconds for each name that this does not match."""
+
+
+def search(it: Coordinator, known: Mapping[str, Matches | None]) -> Search:
+    return Search(GROUP, known, it.image)
+
+
+def steps(search: Search) -> int:
+    """How many there are, which is about how many names are tried."""
+    return sum(1 for _ in search.work(lambda: 0.0))
+
+
+def test_only_topics_that_are_new_are_tried_again() -> None:
+    it = Coordinator({f"a{number}": 1 for number in range(100)})
+    first = search(it, {"a.*": None, "b.*": None})
+    assert steps(first) >= 200
+    matches = {
+        regex: Matches(topics, first.revision, 0) for regex, topics in first.take_found().items()
+    }
+    it.create(a100=1)
+    it.delete("a0")
+    second = search(it, {**matches, "c.*": None})
+    assert 101 <= steps(second) < 250
+    found = second.take_found()
+    assert found["a.*"] == {f"a{number}" for number in range(1, 101)}
+    assert found["b.*"] == found["c.*"] == frozenset()
+
+
+def test_what_was_matched_before_a_restart_is_matched_again() -> None:
+    it = matched(a1=1)
+    topics = {**it.image.topics, "a2": it.image.topics["a1"]}
+    it.image = replace(it.image, revision=it.image.revision + 1, topics=topics)
+    it.restart()
+    it.pass_time(10)
+    it.beat("ann", 1)
+    it.settle()
+    assert it.group.matches["a.*"].topics == {"a1", "a2"}
+
+
+def test_an_expression_that_takes_too_long_is_given_up() -> None:
+    it = Coordinator({f"a{number}": 1 for number in range(100)})
+    elapsed = iter(range(10**6))
+    slow = search(it, {SLOW: None})
+    tried = sum(1 for _ in slow.work(lambda: float(next(elapsed))))
+    assert slow.given_up == [SLOW]
+    assert tried < EFFORT_MAX + 5
+    assert slow.take_found() == {SLOW: frozenset()}
+
+
+def test_what_matches_many_long_names_is_written_in_parts() -> None:
+    it = Coordinator({f"a{number}-" + "x" * 200: 1 for number in range(1000)})
+    wide = search(it, {f"a.*{number}?.*": None for number in range(10)})
+    steps(wide)
+    parts = []
+    while wide.has_found:
+        parts.append(len(wide.take_found()))
+    assert sum(parts) == 10
+    assert max(parts) == 1
+
+
+def test_a_group_is_not_searched_twice_at_a_time() -> None:
+    it = Coordinator({"a1": 1})
+    it.join("ann", subscribed_topic_regex="a.*")
+    timer = it.surroundings.timers.take_due(it.now)
+    assert timer is not None
+    it.groups.consumer.expire(timer, it.now)
+    (under_way,) = it.groups.consumer.take_searches()
+    it.join("bob", subscribed_topic_regex=".*1")
+    assert it.surroundings.timers.deadline() != it.now
+    it.groups.consumer.end_search(under_way)
+    it.beat("ann", 1)
+    assert it.surroundings.timers.deadline() == it.now
+
+
+def test_a_member_whose_new_expression_matches_nothing_has_nothing() -> None:
+    it = matched(a1=1)
+    it.join("bob", "a1")
+    it.pass_time(10)
+    for _ in range(2):
+        for name, member in list(it.group.members.items()):
+            it.beat(name, member.epoch, {})
+        it.pass_time()
+    epoch = it.member("ann").epoch
+    it.beat("ann", epoch, subscribed_topic_regex="x.*")
+    it.settle()
+    it.pass_time()
+    for _ in range(3):
+        for name, member in list(it.group.members.items()):
+            it.beat(name, member.epoch, {})
+        it.pass_time()
+    assert it.target("ann") == {}
+    assert it.target("bob") == {"a1": {0}}
 
 
 def test_the_whole_name_has_to_match() -> None:

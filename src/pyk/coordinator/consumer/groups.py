@@ -37,6 +37,7 @@ from pyk.coordinator.consumer.member import (
     MemberState,
 )
 from pyk.coordinator.consumer.membership import Membership
+from pyk.coordinator.consumer.regular_expressions import Search
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.topic_changes import TopicChanges
@@ -66,7 +67,8 @@ class ConsumerGroups:
 
     def on_loaded(self, now: float) -> None:
         """Members have their whole time again: nobody could hear them while this was loading."""
-        self._membership.topics_created_in = self._surroundings.image.revision
+        revision = self._surroundings.image.revision
+        self._membership.topics_created_in = self._membership.loaded_at = revision
         for group in self._groups():
             for member in group.members.values():
                 self._membership.expect(group.group_id, member, now)
@@ -131,12 +133,30 @@ class ConsumerGroups:
         if not isinstance(group, ConsumerGroup):
             return Decision()
         if timer.kind == MATCHING:
-            return Decision(self._membership.match(group))
+            self._membership.search(group)
+            return Decision()
         member = group.members.get(timer.member_id)
         if member is None or not _is_too_late(timer, member):
             return Decision()
         done = self._membership.removed(group, [member], now)
         return Decision(done, otherwise=self._later(timer, now))
+
+    def take_searches(self) -> list[Search]:
+        """Expressions that are to be tried, and that nobody tries yet."""
+        return self._membership.take_searches()
+
+    def matched(self, search: Search, now: float) -> Decision:
+        """Some expressions were tried."""
+        found = search.take_found()
+        group = self._surroundings.groups.get(search.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return Decision()
+        self._membership.hashes.learn(search.hashes)
+        done = self._membership.matched(group, found, search.revision)
+        return Decision(done, otherwise=self._later(Timer(search.group_id, MATCHING), now))
+
+    def end_search(self, search: Search) -> None:
+        self._membership.end_search(search)
 
     def _later(self, timer: Timer, now: float) -> Callable[[KafkaError], Decision]:
         """Try again, and do not forget a member because the disk was full when it was due."""

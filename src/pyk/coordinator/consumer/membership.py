@@ -9,7 +9,7 @@ when it must have given its partitions back, and that expressions are to be matc
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -25,6 +25,7 @@ from pyk.coordinator.consumer.group import (
 )
 from pyk.coordinator.consumer.member import Member, MemberState
 from pyk.coordinator.consumer.reconciliation import Goal, reconcile
+from pyk.coordinator.consumer.regular_expressions import Matches, Search
 from pyk.coordinator.consumer.target import new_targets, predecessor
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
@@ -45,6 +46,12 @@ class Membership:
         self.hashes: Final = TopicHashes()
         self.topics_created_in = surroundings.image.revision
         """The revision of the last image that had new topics."""
+        self.loaded_at = surroundings.image.revision
+        """The revision that the image had then. What expressions matched before is believed only
+        for as long as it takes to try them again."""
+        self._searches: list[Search] = []
+        self._searched: set[str] = set()
+        """The groups whose expressions somebody tries."""
 
     def new_id(self) -> str:
         """A random UUID, as Kafka prints it. It does not begin with a dash, as in Kafka."""
@@ -217,7 +224,7 @@ class Membership:
         """Expressions are matched apart from heartbeats: there may be many topics."""
         timer = Timer(group.group_id, MATCHING)
         timers, now_ms = self._surroundings.timers, self._surroundings.now_ms()
-        if timer in timers:
+        if timer in timers or group.group_id in self._searched:
             return
         matches = group.matches.values()
         tried_at = max((each.timestamp for each in matches), default=None)
@@ -235,22 +242,58 @@ class Membership:
         ):
             timers.set(timer, now)
 
-    def match(self, group: ConsumerGroup) -> list[Record]:
-        """Try all of a group's expressions on the topics that there are."""
+    # Expressions
+
+    def take_searches(self) -> list[Search]:
+        """Those that nobody makes yet. Whoever takes them has to say what came of them, and when
+        they are over."""
+        searches, self._searches = self._searches, []
+        return searches
+
+    def search(self, group: ConsumerGroup) -> None:
+        """Have a group's expressions tried on the topics that there are."""
+        if group.regex_counts:
+            known = {regex: self._known(group.matches.get(regex)) for regex in group.regex_counts}
+            image = self._surroundings.image
+            self._searches.append(Search(group.group_id, known, image))
+            self._searched.add(group.group_id)
+
+    def _known(self, matches: Matches | None) -> Matches | None:
+        return None if matches is None or matches.version < self.loaded_at else matches
+
+    def end_search(self, search: Search) -> None:
+        self._searched.discard(search.group_id)
+
+    def matched(
+        self, group: ConsumerGroup, found: Mapping[str, frozenset[str]], revision: int
+    ) -> list[Record]:
+        """What follows from what matches some expressions of a group."""
         image, now_ms = self._surroundings.image, self._surroundings.now_ms()
-        found = {
-            regex: regular_expressions.matching(regex, image.topics) for regex in group.regex_counts
-        }
+        found = {regex: topics for regex, topics in found.items() if regex in group.regex_counts}
         if not found:
             return []
         done = [
-            records.matches(group.group_id, regex, topics, image.revision, now_ms)
+            records.matches(group.group_id, regex, topics, revision, now_ms)
             for regex, topics in found.items()
         ]
         known = {r: group.matches[r].topics if r in group.matches else frozenset() for r in found}
-        topics = set(group.topic_counts).union(*found.values())
+        others = (m.topics for r, m in group.matches.items() if r not in found)
+        topics = set(group.topic_counts).union(*found.values(), *others)
         number = self.hashes.of_all(topics, image)
-        if known != found or number != group.metadata_hash:
+        if known != found or number != group.metadata_hash or self._has_too_much(group, found):
             done.append(records.group_epoch(group.group_id, group.epoch + 1, number))
             group.refreshed_at = group.epoch + 1
         return done
+
+    def _has_too_much(self, group: ConsumerGroup, found: Mapping[str, frozenset[str]]) -> bool:
+        """Whether the target gives a member something that it subscribed to by its last expression,
+        and that the one which it has now, and which was never tried before, does not match."""
+        names = self._surroundings.image.names
+        for member in group.members.values():
+            topics = found.get(member.subscribed_topic_regex)
+            if topics is not None and member.subscribed_topic_regex not in group.matches:
+                for topic_id in group.targets.get(member.member_id, ()):
+                    name = names.get(topic_id, "")
+                    if name not in topics and name not in member.subscribed_topic_names:
+                        return True
+        return False
