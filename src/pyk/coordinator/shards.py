@@ -25,6 +25,7 @@ from pyk.coordinator.machine import Decision, Machine, Ticket
 from pyk.coordinator.shard import Shard
 from pyk.coordinator.topic_changes import TopicChanges, topic_changes
 from pyk.errors import ErrorCode, KafkaError
+from pyk.late_wakeups import checkpoint_between_timers, let_sockets_be_read
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import Plan
 from pyk.metadata.image import ClusterImage, Topic
@@ -276,6 +277,7 @@ class Shards(Generic[M]):
             self._earlier = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._earlier.wait()
+            await let_sockets_be_read(self._sleeps_until)
             for shard in self:
                 await self._expire_one(shard)
 
@@ -289,4 +291,4 @@ class Shards(Generic[M]):
                 logger.warning("%s does not take what is due: %s", self._name, refusal)
             except Exception:
                 logger.exception("a timer of %s is dropped after a bug", self._name)
-            await trio.lowlevel.checkpoint()
+            await checkpoint_between_timers()
