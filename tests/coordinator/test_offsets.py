@@ -17,9 +17,11 @@ from pyk.coordinator.group import Caller, Surroundings
 from pyk.coordinator.group_coordinator import RECORD_TYPES
 from pyk.coordinator.groups import DELETED_AT_ONCE, Groups
 from pyk.coordinator.machine import Decision, Record, Ticket, TransactionEnd
+from pyk.coordinator.offsets import fetched
 from pyk.coordinator.topic_changes import topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
+from pyk.turns import at_once
 from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.messages.list_groups import ListGroupsRequest
 from pyk.wire.messages.offset_commit import (
@@ -119,10 +121,10 @@ class Coordinator:
 
     def committed(self, group_id: str = GROUP) -> dict[tuple[str, int], int]:
         request = OffsetFetchRequestGroup(group_id=group_id, topics=None)
-        response = self._ask(lambda: self.groups.fetch(request, TICKET, self.now))
+        found = self._ask(lambda: self.groups.fetch(request, TICKET, self.now))
         return {
             (topic.name, each.partition_index): each.committed_offset
-            for topic in response.topics
+            for topic in at_once(fetched(found, None))
             for each in topic.partitions
         }
 
@@ -198,13 +200,11 @@ class Coordinator:
         """The offset of partition 0, or None while it is unstable."""
         topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
         request = OffsetFetchRequestGroup(group_id=group_id, topics=[topic])
-        response = self._ask(
-            lambda: self.groups.fetch(request, TICKET, self.now, require_stable=True)
-        )
-        [found] = response.topics[0].partitions
-        if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
+        found = self._ask(lambda: self.groups.fetch(request, TICKET, self.now, require_stable=True))
+        [[partition]] = [each.partitions for each in at_once(fetched(found, [topic]))]
+        if partition.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT:
             return None
-        return int(found.committed_offset)
+        return int(partition.committed_offset)
 
 
 @pytest.fixture
@@ -371,8 +371,23 @@ def test_a_topic_that_is_asked_for_by_its_id_has_no_offsets_of_another(it: Coord
     for short, expected in ((b"1", 5), (b"3", -1)):
         wanted = OffsetFetchRequestTopics(name=TOPIC, topic_id=id_of(short), partition_indexes=[0])
         request = OffsetFetchRequestGroup(group_id=GROUP, topics=[wanted])
-        ((reply,)) = it.groups.fetch(request, TICKET, it.now).replies
-        assert reply.response.topics[0].partitions[0].committed_offset == expected
+        (reply,) = it.groups.fetch(request, TICKET, it.now).replies
+        [topic] = at_once(fetched(reply.response, [wanted]))
+        assert topic.partitions[0].committed_offset == expected
+
+
+def test_many_offsets_are_told_in_turns_as_they_were_at_one_moment(it: Coordinator) -> None:
+    it.commit(dict.fromkeys(range(10_000), 5))
+    request = OffsetFetchRequestGroup(group_id=GROUP, topics=None)
+    (reply,) = it.groups.fetch(request, TICKET, it.now).replies
+    work = fetched(reply.response, None)
+    for _ in range(3):
+        next(work)
+        it.commit({9_999: 6})
+        it.delete_offsets(9_998)
+    [topic] = at_once(work)
+    assert {each.committed_offset for each in topic.partitions} == {5}
+    assert len(topic.partitions) == 10_000
 
 
 def test_many_offsets_of_a_deleted_topic_go_in_many_batches(it: Coordinator) -> None:

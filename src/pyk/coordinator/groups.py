@@ -43,7 +43,7 @@ from pyk.wire.messages.leave_group import LeaveGroupRequest
 from pyk.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 from pyk.wire.messages.offset_commit import OffsetCommitRequest
 from pyk.wire.messages.offset_delete import OffsetDeleteRequest
-from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from pyk.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from pyk.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pyk.wire.messages.sync_group import SyncGroupRequest
 from pyk.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -279,13 +279,12 @@ class Groups:
         *,
         require_stable: bool = False,
     ) -> Decision:
+        """Answered by what was `Found`, of which the answer to the client is made in turns."""
         group = self._groups.get(request.group_id)
         if group is not None:
             group.check_fetch(request.member_id, request.member_epoch)
-        unstable = self.offsets.pending(request.group_id) if require_stable else ()
-        found = offsets.fetched(self.offsets.of(request.group_id), request.topics, unstable)
-        response = OffsetFetchResponseGroup(group_id=request.group_id, topics=found)
-        return Decision(replies=[Reply(ticket, response)])
+        found = offsets.found(self.offsets, request.group_id, require_stable=require_stable)
+        return Decision(replies=[Reply(ticket, found)])
 
     def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket, now: float) -> Decision:
         group = self._found(request.group_id)

@@ -11,8 +11,10 @@ from typing import Final
 from pyk.coordinator.committed import Offsets, tombstone
 from pyk.coordinator.group import Group
 from pyk.coordinator.machine import Record
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode
 from pyk.metadata.image import ClusterImage
+from pyk.turns import Work
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -45,6 +47,9 @@ NONE: Final = -1
 VALUE_VERSION: Final = 4
 VALUE_VERSION_WITH_EXPIRY: Final = 1
 """The only one that can say when an offset expires, which clients ask for up to OffsetCommit v4."""
+
+ANSWERED_AT_ONCE: Final = 256
+"""Partitions, before others may have their turn."""
 
 _MINUTE_MS: Final = 60_000
 
@@ -129,49 +134,56 @@ def commit_in_transaction(
     return records, TxnOffsetCommitResponse(topics=answers)
 
 
+class Found(NamedTuple):
+    """What a group had committed at one moment."""
+
+    committed: Mapping[str, Mapping[int, OffsetCommitValue]]
+    unstable: Collection[TopicPartition]
+    """What waits for the end of a transaction. Who asks for it is to ask again."""
+
+
+def found(offsets: Offsets, group_id: str, *, require_stable: bool) -> Found:
+    committed = {topic: dict(partitions) for topic, partitions in offsets.of(group_id).items()}
+    return Found(committed, frozenset(offsets.pending(group_id)) if require_stable else ())
+
+
 def fetched(
-    committed: Mapping[str, Mapping[int, OffsetCommitValue]],
-    topics: list[OffsetFetchRequestTopics] | None,
-    unstable: Collection[TopicPartition] = (),
-) -> list[OffsetFetchResponseTopics]:
-    """What a group has committed of some partitions, or of all. What it has not is -1. Those who
-    ask are to ask again for what is unstable."""
-
-    def answer(
-        topic: str, number: int, value: OffsetCommitValue | None
-    ) -> OffsetFetchResponsePartitions:
-        if TopicPartition(topic, number) in unstable:
-            return OffsetFetchResponsePartitions(
-                partition_index=number,
-                committed_offset=NONE,
-                committed_leader_epoch=NONE,
-                metadata="",
-                error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
-            )
-        return _fetched(number, value)
-
+    found: Found, topics: list[OffsetFetchRequestTopics] | None
+) -> Work[list[OffsetFetchResponseTopics]]:
+    """What a group has committed of some partitions, or of all. What it has not is -1."""
     if topics is None:
-        return [
-            OffsetFetchResponseTopics(
-                name=name,
-                partitions=[answer(name, number, value) for number, value in partitions.items()],
-            )
-            for name, partitions in committed.items()
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
+            for name, partitions in found.committed.items()
         ]
-    found = []
+    answered = []
     for topic in topics:
-        partitions = committed.get(topic.name, {})
-        found.append(
+        committed = found.committed.get(topic.name, {})
+        partitions = list[OffsetFetchResponsePartitions]()
+        for number in topic.partition_indexes:
+            if found.unstable and TopicPartition(topic.name, number) in found.unstable:
+                partitions.append(_unstable(number))
+            else:
+                partitions.append(_fetched(number, _if_of(topic.topic_id, committed.get(number))))
+            if not len(partitions) % ANSWERED_AT_ONCE:
+                yield
+        yield
+        answered.append(
             OffsetFetchResponseTopics(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partitions=[
-                    answer(topic.name, number, _if_of(topic.topic_id, partitions.get(number)))
-                    for number in topic.partition_indexes
-                ],
+                name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    return found
+    return answered
+
+
+def _unstable(number: int) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=number,
+        committed_offset=NONE,
+        committed_leader_epoch=NONE,
+        metadata="",
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    )
 
 
 def _if_of(topic_id: Uuid, value: OffsetCommitValue | None) -> OffsetCommitValue | None:

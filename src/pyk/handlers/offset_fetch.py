@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import Any
 
+from pyk.coordinator.offsets import Found, fetched
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import then, together
+from pyk.turns import Work, answered, in_turns
 from pyk.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -27,23 +31,57 @@ NONE = -1
 def handle(
     request: OffsetFetchRequest, call: Call, broker: Context
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+    groups = request.groups
+    if not asks_for_many(call):
+        topics = _as_new(request.topics)
+        groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+    asked = [_asked(group, call, broker, request.require_stable) for group in groups]
+    found = [each.found for each in asked]
+    if any(isawaitable(each) for each in found):
+        return _later(asked, request, call, broker)
+    return answered(_response(asked, found, request, call, broker))
+
+
+async def _later(
+    asked: list[_Asked], request: OffsetFetchRequest, call: Call, broker: Context
+) -> OffsetFetchResponse:
+    found = list[Any]()
+    for each in asked:
+        try:
+            found.append(await each.found if isawaitable(each.found) else each.found)
+        except KafkaError as refusal:
+            found.append(refusal)
+    return await in_turns(_response(asked, found, request, call, broker))
+
+
+def _response(
+    asked: list[_Asked],
+    found: list[Found | KafkaError],
+    request: OffsetFetchRequest,
+    call: Call,
+    broker: Context,
+) -> Work[OffsetFetchResponse]:
+    groups = []
+    for group, each in zip(asked, found, strict=True):
+        if isinstance(each, KafkaError):
+            groups.append(_refused(group.group_id, each))
+            continue
+        topics = yield from fetched(each, group.topics)
+        if finds_topics_by_id(call) and group.topics is None:
+            topics = _with_ids(topics, broker)
+        groups.append(
+            OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + group.unknown)
+        )
     if asks_for_many(call):
-        stable = request.require_stable
-        outcomes = [_of_group(group, call, broker, stable) for group in request.groups]
-        return together(outcomes, lambda groups: OffsetFetchResponse(groups=groups))
-    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_new(request.topics))
-    return then(
-        _of_group(group, call, broker, request.require_stable),
-        lambda found: _as_old(found, request, call),
-        lambda refusal: refuse(request, refusal),
-    )
+        return OffsetFetchResponse(groups=groups)
+    return _as_old(groups[0], request, call)
 
 
 def refuse(request: OffsetFetchRequest, refusal: KafkaError) -> OffsetFetchResponse:
     return OffsetFetchResponse(
         error_code=refusal.code,
         topics=_refused_topics(request.topics, refusal.code),
-        groups=[_refused(group, refusal) for group in request.groups],
+        groups=[_refused(group.group_id, refusal) for group in request.groups],
     )
 
 
@@ -61,28 +99,34 @@ def says_once_what_is_wrong(call: Call) -> bool:
     return call.version >= 2
 
 
-def _of_group(
+class _Asked(NamedTuple):
+    """A group that was asked for."""
+
+    group_id: str
+    topics: list[OffsetFetchRequestTopics] | None
+    unknown: list[OffsetFetchResponseTopics]
+    """The answer for topics that there are not."""
+    found: Any
+    """A `Found`, or a KafkaError, or an awaitable of the one that raises the other."""
+
+
+def _asked(
     group: OffsetFetchRequestGroup, call: Call, broker: Context, require_stable: bool
-) -> OffsetFetchResponseGroup | Awaitable[OffsetFetchResponseGroup]:
+) -> _Asked:
     wanted, unknown = group, list[OffsetFetchResponseTopics]()
     if finds_topics_by_id(call) and group.topics is not None:
         wanted, unknown = _with_names(group, broker)
-
-    def answer(found: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
-        if finds_topics_by_id(call) and group.topics is None:
-            found = _with_ids(found, broker)
-        return OffsetFetchResponseGroup(group_id=group.group_id, topics=found.topics + unknown)
-
+    found: Any
     try:
-        outcome = broker.groups.execute(
+        found = broker.groups.execute(
             group.group_id,
             lambda groups, ticket, now: groups.fetch(
                 wanted, ticket, now, require_stable=require_stable
             ),
         )
     except KafkaError as refusal:
-        return _refused(group, refusal)
-    return then(outcome, answer, lambda refusal: _refused(group, refusal))
+        found = refusal
+    return _Asked(group.group_id, wanted.topics, unknown, found)
 
 
 def _with_names(
@@ -120,10 +164,12 @@ def _with_names(
     return named, unknown
 
 
-def _with_ids(found: OffsetFetchResponseGroup, broker: Context) -> OffsetFetchResponseGroup:
+def _with_ids(
+    found: list[OffsetFetchResponseTopics], broker: Context
+) -> list[OffsetFetchResponseTopics]:
     """Offsets of topics that are no more cannot be told to a client that goes by ids."""
     topics = []
-    for each in found.topics:
+    for each in found:
         topic = broker.image.topics.get(each.name)
         if topic is not None:
             topics.append(
@@ -131,11 +177,11 @@ def _with_ids(found: OffsetFetchResponseGroup, broker: Context) -> OffsetFetchRe
                     name=each.name, topic_id=topic.topic_id, partitions=each.partitions
                 )
             )
-    return OffsetFetchResponseGroup(group_id=found.group_id, topics=topics)
+    return topics
 
 
-def _refused(group: OffsetFetchRequestGroup, refusal: KafkaError) -> OffsetFetchResponseGroup:
-    return OffsetFetchResponseGroup(group_id=group.group_id, error_code=refusal.code)
+def _refused(group_id: str, refusal: KafkaError) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=refusal.code)
 
 
 def _as_new(topics: list[OffsetFetchRequestTopic] | None) -> list[OffsetFetchRequestTopics] | None:
