@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from pyk.coordinator.classic.group import ClassicGroup
 
+INLINE_MAX: Final = 5_000
+"""Subscriptions and partitions together for which a target is made at once. It takes some 3
+microseconds for each."""
 
 PartitionCheck: TypeAlias = Callable[[str, Uuid, int], None]
 """Whether a partition of that topic may be committed. It raises KafkaError."""
@@ -111,13 +114,16 @@ class Surroundings:
         rng: Random,
         now_ms: Callable[[], int],
         image: ClusterImage | None = None,
+        inline_max: int = INLINE_MAX,
     ) -> None:
+        """Targets of groups that take more than `inline_max` to make are made elsewhere."""
         self.config = config
         self.group_config = group_config
         self.rng = rng
         self.now_ms = now_ms
         """The time of day. What waits is measured by the `now` that machines are given."""
         self.image = image or ClusterImage()
+        self.inline_max = inline_max
         self.groups: dict[str, Group] = {}
         self.downgraded: dict[str, ClassicGroup] = {}
         """Consumer groups that become classic ones, until the record of that is applied, which does

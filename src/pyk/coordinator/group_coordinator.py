@@ -1,9 +1,9 @@
-"""The coordinator of groups: shards of `__consumer_offsets`, and expressions that are tried on the
-names of topics.
+"""The coordinator of groups: shards of `__consumer_offsets`, and jobs that take long, which are
+expressions to be tried on the names of topics, and targets of large groups.
 
-    machine wants a search -> a thread makes some of it -> the machine is told -> the thread goes on
+    machine has a job -> a thread does some of it -> the machine takes that -> the thread goes on
 
-All groups whose expressions are tried take turns, so that one which takes long holds nobody up.
+All groups take turns, so that one which takes long holds nobody up.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from pyk.coordinator.consumer.regular_expressions import Search
+from pyk.coordinator.consumer.target import Assignment
 from pyk.coordinator.group import Surroundings
 from pyk.coordinator.group_configs import GroupConfigs
 from pyk.coordinator.groups import Groups
@@ -36,8 +37,8 @@ from pyk.wire.payloads import (
 
 logger = logging.getLogger(__name__)
 
-SEARCH_SECONDS: Final = 0.05
-"""How long one group's expressions are tried before those of the next one are."""
+JOB_SECONDS: Final = 0.05
+"""How long something is done for one group before it is the turn of the next."""
 
 RECORD_TYPES: Final = record_types(
     offset_records, classic_group_records, consumer_group_records, share_group_records
@@ -52,21 +53,21 @@ class GroupShards(Shards[Groups]):
         machine: Callable[[], Groups],
         shares: ShareLifecycle,
     ) -> None:
-        self._searches = Searches(parts.offload)
+        self._jobs = Jobs(parts.offload)
 
         def note_change(shard: Shard[Groups]) -> None:
             shares.note_change(shard)
-            self._searches.note_change(shard)
+            self._jobs.note_change(shard)
 
         super().__init__(parts, GROUP_TOPIC, RECORD_TYPES, options, machine, note_change)
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(super().run)
-            nursery.start_soon(self._searches.run)
+            nursery.start_soon(self._jobs.run)
 
 
-class Searches:
+class Jobs:
     """Those that are under way."""
 
     def __init__(self, offload: Elsewhere) -> None:
@@ -75,8 +76,8 @@ class Searches:
         self._woken = trio.Event()
 
     def note_change(self, shard: Shard[Groups]) -> None:
-        for search in shard.machine.consumer.take_searches():
-            self._due.append(_UnderWay(shard, search))
+        for job in shard.machine.consumer.take_jobs():
+            self._due.append(_UnderWay(shard, job))
             self._woken.set()
 
     async def run(self) -> None:
@@ -89,7 +90,7 @@ class Searches:
                     is_over = await self._offload(under_way.go_on)
                     await under_way.tell()
                 except Exception:
-                    logger.exception("expressions of %s fail", under_way.search.group_id)
+                    logger.exception("a job of group %s fails", under_way.job.group_id)
                     is_over = True
                 if is_over or not under_way.shard.is_loaded:
                     under_way.end()
@@ -98,19 +99,19 @@ class Searches:
 
 
 class _UnderWay:
-    def __init__(self, shard: Shard[Groups], search: Search) -> None:
+    def __init__(self, shard: Shard[Groups], job: Search | Assignment) -> None:
         self.shard = shard
-        self.search = search
+        self.job = job
         self._spent = 0.0
         self._began = 0.0
-        self._work: Iterator[None] = search.work(self._worked)
+        self._work: Iterator[None] = job.work(self._worked)
 
     def _worked(self) -> float:
         return self._spent + thread_time() - self._began
 
     def go_on(self) -> bool:
         """Whether it is over. Called in any thread."""
-        self._began, turn_ends = thread_time(), perf_counter() + SEARCH_SECONDS
+        self._began, turn_ends = thread_time(), perf_counter() + JOB_SECONDS
         for _ in self._work:
             if perf_counter() > turn_ends:
                 self._spent = self._worked()
@@ -118,17 +119,16 @@ class _UnderWay:
         return True
 
     async def tell(self) -> None:
-        """Let the machine take what was found."""
-        search = self.search
-        while search.has_found and self.shard.is_loaded:
-            self.shard.perform(lambda groups, now: groups.consumer.matched(search, now))
+        """Let the machine take what was done."""
+        job = self.job
+        while job.has_found and self.shard.is_loaded:
+            self.shard.perform(lambda groups, now: groups.consumer.take_result(job, now))
             await trio.lowlevel.checkpoint()
 
     def end(self) -> None:
-        search = self.search
-        self.shard.machine.consumer.end_search(search)
-        for regex in search.given_up:
-            logger.warning("group %s: %.200r takes too long", search.group_id, regex)
+        self.shard.machine.consumer.end_job(self.job)
+        for regex in self.job.given_up:
+            logger.warning("group %s: %.200r takes too long", self.job.group_id, regex)
 
 
 def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:

@@ -13,7 +13,9 @@ from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.member import Member
-from pyk.coordinator.group import Caller, Surroundings
+from pyk.coordinator.consumer.regular_expressions import Search
+from pyk.coordinator.consumer.target import Assignment
+from pyk.coordinator.group import INLINE_MAX, Caller, Surroundings
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.machine import Decision, Record, Ticket
 from pyk.coordinator.topic_changes import topic_changes
@@ -68,7 +70,14 @@ class Answer(NamedTuple):
 
 
 class Coordinator:
-    def __init__(self, topics: Mapping[str, int], *, seed: int = 0, **config: Any) -> None:
+    def __init__(
+        self,
+        topics: Mapping[str, int],
+        *,
+        seed: int = 0,
+        inline_max: int = INLINE_MAX,
+        **config: Any,
+    ) -> None:
         self.config = BrokerConfig(**config)
         self.group_config = GroupConfig()
         self.log: list[tuple[bytes, bytes | None]] = []
@@ -77,6 +86,8 @@ class Coordinator:
         self._rng = Random(seed)
         self._last_ticket = 0
         self.answers: dict[Ticket, Any] = {}
+        self.jobs_wait = False
+        self.inline_max = inline_max
         self.image = ClusterImage(brokers={1: Broker(1, 1, (), "r1", fenced=False)})
         self._begin()
         self.create(**topics)
@@ -93,12 +104,14 @@ class Coordinator:
         self.groups.on_loaded(self.now)
 
     def _begin(self) -> None:
+        self._jobs = list[Search | Assignment]()
         self.surroundings = Surroundings(
             config=lambda: self.config,
             group_config=lambda group_id: self.group_config,
             rng=self._rng,
             now_ms=lambda: MIDNIGHT_MS + int(self.now * 1000),
             image=self.image,
+            inline_max=self.inline_max,
         )
         self.groups = Groups(self.surroundings)
         if not self.log:
@@ -195,6 +208,12 @@ class Coordinator:
         return ticket
 
     def perform(self, decision: Decision) -> None:
+        self._perform(decision)
+        self._jobs += self.groups.consumer.take_jobs()
+        if not self.jobs_wait:
+            self.do_jobs()
+
+    def _perform(self, decision: Decision) -> None:
         if decision.records and self.log_refuses is not None:
             error = KafkaError(self.log_refuses)
             if decision.otherwise is None:
@@ -206,12 +225,16 @@ class Coordinator:
             self.log.append((encode_key(record.key), value))
             self.groups.apply(_read(*self.log[-1]))
         self.answers.update(decision.replies)
-        for search in self.groups.consumer.take_searches():
-            for _ in search.work(lambda: 0.0):
+
+    def do_jobs(self) -> None:
+        """What takes long, and is done elsewhere."""
+        while self._jobs:
+            job = self._jobs.pop(0)
+            for _ in job.work(lambda: 0.0):
                 pass
-            self.groups.consumer.end_search(search)
-            while search.has_found:
-                self.perform(self.groups.consumer.matched(search, self.now))
+            while job.has_found:
+                self.perform(self.groups.consumer.take_result(job, self.now))
+            self.groups.consumer.end_job(job)
 
     # What there is
 

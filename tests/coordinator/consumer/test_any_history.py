@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from pyk.coordinator.consumer.member import MemberState
+from pyk.coordinator.group import INLINE_MAX
 from pyk.errors import ErrorCode
 from tests.coordinator.consumer.coordinator import Answer, Coordinator, Held
 
@@ -104,6 +105,8 @@ def _expression(client: Client) -> dict[str, Any]:
 
 
 class History(RuleBasedStateMachine):
+    inline_max = INLINE_MAX
+
     @initialize(
         assignors=st.permutations(["uniform", "range"]),
         subscribed=st.lists(subscriptions, min_size=len(NAMES), max_size=len(NAMES)),
@@ -111,6 +114,7 @@ class History(RuleBasedStateMachine):
     def begin(self, assignors: list[str], subscribed: list[dict[str, Any]]) -> None:
         self.it = Coordinator(
             {"a1": 3, "b1": 2},
+            inline_max=self.inline_max,
             group_consumer_assignors=tuple(assignors),
             # Else a group that nobody is in goes after a while.
             offsets_retention_check_interval_ms=10**9,
@@ -250,9 +254,20 @@ class History(RuleBasedStateMachine):
         assert self.it.group.target_epoch <= self.it.group.epoch
         self.epoch = self.it.group.epoch
 
+    @rule()
+    def jobs_wait(self) -> None:
+        """What is done elsewhere takes a while."""
+        self.it.jobs_wait = True
+
+    @rule()
+    def jobs_are_done(self) -> None:
+        self.it.jobs_wait = False
+        self.it.do_jobs()
+
     def teardown(self) -> None:
         """Let everything come to rest."""
         if hasattr(self, "it"):
+            self.jobs_are_done()
             for _ in range(80):
                 self.beat_all(says=True, seconds=1)
             self._is_at_rest()
@@ -272,10 +287,17 @@ class History(RuleBasedStateMachine):
         }
 
 
+class HistoryOfLargeGroups(History):
+    """Targets are made elsewhere."""
+
+    inline_max = 0
+
+
 @pytest.mark.hypothesis
-def test_any_history_is_safe_and_comes_to_rest() -> None:
+@pytest.mark.parametrize("history", [History, HistoryOfLargeGroups])
+def test_any_history_is_safe_and_comes_to_rest(history: type[History]) -> None:
     run_state_machine_as_test(
-        History,
+        history,
         # What fails is not made shorter: each of the many histories that that takes is long.
         settings=settings(
             max_examples=100, stateful_step_count=30, deadline=None, phases=[Phase.generate]

@@ -226,10 +226,10 @@ def test_a_group_is_not_searched_twice_at_a_time() -> None:
     timer = it.surroundings.timers.take_due(it.now)
     assert timer is not None
     it.groups.consumer.expire(timer, it.now)
-    (under_way,) = it.groups.consumer.take_searches()
+    (under_way,) = it.groups.consumer.take_jobs()
     it.join("bob", subscribed_topic_regex=".*1")
     assert it.surroundings.timers.deadline() != it.now
-    it.groups.consumer.end_search(under_way)
+    it.groups.consumer.end_job(under_way)
     it.beat("ann", 1)
     assert it.surroundings.timers.deadline() == it.now
 

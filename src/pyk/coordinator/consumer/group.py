@@ -106,11 +106,7 @@ class ConsumerGroup:
         return (topic_id, partition) in self._owners
 
     def topics_of(self, member: Member) -> frozenset[str]:
-        """What it subscribes to, by names and by what matches its expression."""
-        matches = self.matches.get(member.subscribed_topic_regex)
-        if matches is None:
-            return member.subscribed_topic_names
-        return member.subscribed_topic_names | matches.topics
+        return topics_of(member, self.matches)
 
     def topics_with(self, gone: Iterable[Member], come: Iterable[Member] = ()) -> set[str]:
         """All that its members subscribe to, once some have gone and others have come."""
@@ -244,6 +240,16 @@ class ConsumerGroup:
             records.no_partition_metadata(group_id),
             records.no_group(group_id),
         ]
+
+
+def topics_of(member: Member, known: Mapping[str, Matches]) -> frozenset[str]:
+    """What it subscribes to, by names and by what matches its expression."""
+    matches = known.get(member.subscribed_topic_regex)
+    if matches is None:
+        return member.subscribed_topic_names
+    if not member.subscribed_topic_names:
+        return matches.topics
+    return member.subscribed_topic_names | matches.topics
 
 
 def _refuse_epoch(member: Member, what: str) -> None:

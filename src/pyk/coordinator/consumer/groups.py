@@ -38,6 +38,7 @@ from pyk.coordinator.consumer.member import (
 )
 from pyk.coordinator.consumer.membership import Membership
 from pyk.coordinator.consumer.regular_expressions import Search
+from pyk.coordinator.consumer.target import Assignment
 from pyk.coordinator.group import Caller, Group, Surroundings, Timer
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.topic_changes import TopicChanges
@@ -141,22 +142,27 @@ class ConsumerGroups:
         done = self._membership.removed(group, [member], now)
         return Decision(done, otherwise=self._later(timer, now))
 
-    def take_searches(self) -> list[Search]:
-        """Expressions that are to be tried, and that nobody tries yet."""
-        return self._membership.take_searches()
+    def take_jobs(self) -> list[Search | Assignment]:
+        """What is to be done elsewhere, and what nobody does yet."""
+        return self._membership.take_jobs()
 
-    def matched(self, search: Search, now: float) -> Decision:
-        """Some expressions were tried."""
-        found = search.take_found()
-        group = self._surroundings.groups.get(search.group_id)
+    def take_result(self, job: Search | Assignment, now: float) -> Decision:
+        """What follows from what was done of a job."""
+        group = self._surroundings.groups.get(job.group_id)
+        if isinstance(job, Assignment):
+            if not isinstance(group, ConsumerGroup):
+                job.take_found()
+                return Decision()
+            return Decision(self._membership.assigned(group, job))
+        found = job.take_found()
         if not isinstance(group, ConsumerGroup):
             return Decision()
-        self._membership.hashes.learn(search.hashes)
-        done = self._membership.matched(group, found, search.revision)
-        return Decision(done, otherwise=self._later(Timer(search.group_id, MATCHING), now))
+        self._membership.hashes.learn(job.hashes)
+        done = self._membership.matched(group, found, job.revision)
+        return Decision(done, otherwise=self._later(Timer(job.group_id, MATCHING), now))
 
-    def end_search(self, search: Search) -> None:
-        self._membership.end_search(search)
+    def end_job(self, job: Search | Assignment) -> None:
+        self._membership.end_job(job)
 
     def _later(self, timer: Timer, now: float) -> Callable[[KafkaError], Decision]:
         """Try again, and do not forget a member because the disk was full when it was due."""

@@ -9,12 +9,12 @@ when it must have given its partitions back, and that expressions are to be matc
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from msgspec.structs import replace
 
-from pyk.coordinator.assigned import JOINING, Partitions, may_be_made, topic_ids
+from pyk.coordinator.assigned import JOINING, Partitions, Targets, may_be_made, topic_ids
 from pyk.coordinator.consumer import conversion, records, regular_expressions
 from pyk.coordinator.consumer.group import (
     MATCHING,
@@ -26,7 +26,7 @@ from pyk.coordinator.consumer.group import (
 from pyk.coordinator.consumer.member import Member, MemberState
 from pyk.coordinator.consumer.reconciliation import Goal, reconcile
 from pyk.coordinator.consumer.regular_expressions import Matches, Search
-from pyk.coordinator.consumer.target import new_targets, predecessor
+from pyk.coordinator.consumer.target import Assignment, predecessor
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
 from pyk.coordinator.metadata_hash import TopicHashes
@@ -49,9 +49,11 @@ class Membership:
         self.loaded_at = surroundings.image.revision
         """The revision that the image had then. What expressions matched before is believed only
         for as long as it takes to try them again."""
-        self._searches: list[Search] = []
+        self._jobs: list[Search | Assignment] = []
         self._searched: set[str] = set()
         """The groups whose expressions somebody tries."""
+        self._assigned: set[str] = set()
+        """The groups for which somebody makes a target."""
 
     def new_id(self) -> str:
         """A random UUID, as Kafka prints it. It does not begin with a dash, as in Kafka."""
@@ -186,7 +188,7 @@ class Membership:
         done: list[Record],
     ) -> tuple[int, Partitions]:
         """The epoch of the group's target, and what of it is the member's."""
-        if epoch > group.target_epoch:
+        if epoch > group.target_epoch and group.group_id not in self._assigned:
             surroundings, now_ms = self._surroundings, self._surroundings.now_ms()
             config = surroundings.group_config(group.group_id)
             interval_ms = config.consumer_assignment_interval_ms
@@ -194,15 +196,29 @@ class Membership:
                 surroundings.rebalances += 1
                 names = surroundings.config().consumer_assignors
                 assignor = preferred_assignor(group, before, after, names)
-                targets = new_targets(group, after, assignor, surroundings.image)
-                done += [
-                    records.target(group.group_id, member_id, target)
-                    for member_id, target in targets.items()
-                    if group.targets.get(member_id) != target
-                ]
-                done.append(records.target_epoch(group.group_id, epoch, now_ms))
-                return epoch, targets[after.member_id]
+                assignment = Assignment(group, after, assignor, surroundings.image, epoch)
+                if not assignment.is_larger_than(surroundings.inline_max):
+                    targets = assignment.make()
+                    done += _target_records(group, targets, epoch, now_ms)
+                    return epoch, targets[after.member_id]
+                self._jobs.append(assignment)
+                self._assigned.add(group.group_id)
         return group.target_epoch, group.targets.get(predecessor(group, after), {})
+
+    def assigned(self, group: ConsumerGroup, assignment: Assignment) -> list[Record]:
+        """The target that was made elsewhere, for those who are members still. A static member may
+        have come back under another id meanwhile."""
+        found = assignment.take_found()
+        if not group.target_epoch < assignment.epoch <= group.epoch:
+            return []
+        targets: Targets = {}
+        for member_id, target in found.items():
+            instance_id = assignment.members[member_id].instance_id
+            owner = member_id if instance_id is None else group.static_members.get(instance_id)
+            if owner in group.members:
+                targets[owner] = target
+        now_ms = self._surroundings.now_ms()
+        return list(_target_records(group, targets, assignment.epoch, now_ms))
 
     def _expression_changed(
         self, group: ConsumerGroup, before: Member, after: Member, done: list[Record]
@@ -242,27 +258,28 @@ class Membership:
         ):
             timers.set(timer, now)
 
-    # Expressions
+    # What is done elsewhere
 
-    def take_searches(self) -> list[Search]:
-        """Those that nobody makes yet. Whoever takes them has to say what came of them, and when
+    def take_jobs(self) -> list[Search | Assignment]:
+        """Those that nobody does yet. Whoever takes them has to say what came of them, and when
         they are over."""
-        searches, self._searches = self._searches, []
-        return searches
+        jobs, self._jobs = self._jobs, []
+        return jobs
+
+    def end_job(self, job: Search | Assignment) -> None:
+        under_way = self._searched if isinstance(job, Search) else self._assigned
+        under_way.discard(job.group_id)
 
     def search(self, group: ConsumerGroup) -> None:
         """Have a group's expressions tried on the topics that there are."""
         if group.regex_counts:
             known = {regex: self._known(group.matches.get(regex)) for regex in group.regex_counts}
             image = self._surroundings.image
-            self._searches.append(Search(group.group_id, known, image))
+            self._jobs.append(Search(group.group_id, known, image))
             self._searched.add(group.group_id)
 
     def _known(self, matches: Matches | None) -> Matches | None:
         return None if matches is None or matches.version < self.loaded_at else matches
-
-    def end_search(self, search: Search) -> None:
-        self._searched.discard(search.group_id)
 
     def matched(
         self, group: ConsumerGroup, found: Mapping[str, frozenset[str]], revision: int
@@ -297,3 +314,12 @@ class Membership:
                     if name not in topics and name not in member.subscribed_topic_names:
                         return True
         return False
+
+
+def _target_records(
+    group: ConsumerGroup, targets: Targets, epoch: int, now_ms: int
+) -> Iterator[Record]:
+    for member_id, target in targets.items():
+        if group.targets.get(member_id) != target:
+            yield records.target(group.group_id, member_id, target)
+    yield records.target_epoch(group.group_id, epoch, now_ms)
