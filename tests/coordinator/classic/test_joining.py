@@ -245,3 +245,15 @@ def test_version_0_has_its_session_timeout_for_rebalances() -> None:
     it = Coordinator()
     it.join(version=0, session_timeout_ms=7000, rebalance_timeout_ms=-1)
     assert it.group.rebalance_timeout == 7
+
+
+def test_a_member_that_brings_more_metadata_than_could_be_kept_is_refused() -> None:
+    it = Coordinator(message_max_bytes=1000)
+    large = {"range": bytes(2000), "sticky": bytes(2000)}
+    assert it.answer(it.join(protocols=large)).error_code == E.MEMBER_ID_REQUIRED
+    larger = {**large, "uniform": b"x"}
+    member_id, ticket = it.newcomer(protocols=large)
+    assert it.answer(it.join(protocols=larger)).error_code == E.MESSAGE_TOO_LARGE
+    assert it.answer(it.join(member_id, protocols=larger)).error_code == E.MESSAGE_TOO_LARGE
+    it.settle()
+    assert it.answer(ticket).error_code == E.NONE

@@ -15,6 +15,9 @@ from pyk.coordinator.machine import Decision, Ticket
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.messages.join_group import JoinGroupRequest
 
+METADATA_BATCHES_MAX: Final = 4
+"""A member's metadata for all of its protocols may be so many times as large as a batch. Kafka
+takes what fits a request."""
 NEW_MEMBER_TIMEOUT: Final = 300.0
 """How long somebody waits for its first generation. It has no session to keep up yet, and whoever
 hung up meanwhile must not stay for ever."""
@@ -43,7 +46,9 @@ class Join:
 
     def decide(self) -> Draft:
         member_id = self._request.member_id
-        if not self._has_room():
+        if self._brings_too_much():
+            self._refuse(ErrorCode.MESSAGE_TOO_LARGE, member_id)
+        elif not self._has_room():
             self._turn_away()
         elif not self._group.supports(self._request):
             self._refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
@@ -56,6 +61,12 @@ class Join:
         else:
             self._known()
         return self._draft
+
+    def _brings_too_much(self) -> bool:
+        """Members are kept in memory, with all that they say of themselves. What is chosen of it
+        has to fit a batch of the log."""
+        size = sum(len(protocol.metadata) for protocol in self._request.protocols)
+        return size > METADATA_BATCHES_MAX * self._surroundings.config().message_max_bytes
 
     def _has_room(self) -> bool:
         """While members rejoin, those who have count: whoever comes late may be one too many, even
