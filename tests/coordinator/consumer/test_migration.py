@@ -259,9 +259,7 @@ def test_when_the_last_new_member_leaves_the_group_is_classic_again() -> None:
     it.rejoin(old, "a")
     it.synced(old, 2)
     it.leave("new")
-    assert (it.classic_group.generation, it.classic_group.state) == (2, "Stable")
-    it.settle()
-    assert it.classic_group.state == "PreparingRebalance"
+    assert (it.classic_group.generation, it.classic_group.state) == (2, "PreparingRebalance")
     assert it.classic_beat(old, 2) == ErrorCode.REBALANCE_IN_PROGRESS
     ticket = it.classic_join(old, "a")
     assert it.answers.pop(ticket).generation_id == 3
@@ -392,7 +390,9 @@ def test_a_member_that_comes_back_with_another_subscription_is_rebalanced() -> N
     joined = it.rejoin("", "new", group_instance_id="i1")
     generation = joined.generation_id
     assert generation == it.classic_group.generation
-    it.settle()
+    with pytest.raises(KafkaError) as refusal:
+        it.sync(joined.member_id, generation)
+    assert refusal.value.code == ErrorCode.REBALANCE_IN_PROGRESS
     assert it.classic_group.state == "PreparingRebalance"
     for member_id in (joined.member_id, other):
         assert it.classic_group.members[member_id].member_id == member_id

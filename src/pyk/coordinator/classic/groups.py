@@ -7,8 +7,6 @@ again when it is told that nobody knows it.
 
 from __future__ import annotations
 
-from typing import Final
-
 from pyk.coordinator.classic.answers import described, not_joined, not_synced, synced
 from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.classic.joining import Join
@@ -27,9 +25,6 @@ from pyk.wire.messages.leave_group import (
     MemberResponse,
 )
 from pyk.wire.messages.sync_group import SyncGroupRequest
-
-CONVERTED: Final = "converted"
-"""A kind of timer: the group was a consumer group until now, and members are missing."""
 
 
 class ClassicGroups:
@@ -177,8 +172,6 @@ class ClassicGroups:
                 self._rebalances.on_join_timeout(draft, group, now)
             elif timer.kind == SYNC:
                 self._rebalances.on_sync_timeout(draft, group, now)
-            elif timer.kind == CONVERTED and group.state is State.STABLE:
-                self._rebalances.prepare(draft, group, now)
         return draft.decided()
 
     def _on_session_timeout(

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable
 from pyk.config.broker import BrokerConfig
 from pyk.coordinator.assigned import NEVER
 from pyk.coordinator.classic.group import CONSUMER, ClassicGroup, State
-from pyk.coordinator.classic.groups import CONVERTED
 from pyk.coordinator.classic.member import Member as ClassicMember
 from pyk.coordinator.classic.member import session_of
+from pyk.coordinator.classic.rebalance import JOIN
 from pyk.coordinator.consumer import records
 from pyk.coordinator.consumer.consumer_protocol import (
     decode_assignment,
@@ -153,10 +153,13 @@ def to_classic(
         each.assignment = encode_assignment(targets[each.member_id], version, surroundings.image)
         timeout = each.session_timeout_ms / 1000
         surroundings.timers.set(session_of(group.group_id, each.member_id), now + timeout)
+    done = [*group.tombstones(), classic.record()]
     if is_rebalanced:
-        surroundings.timers.set(Timer(group.group_id, CONVERTED), now)
+        classic.move_to(State.PREPARING, surroundings.now_ms())
+        timer = Timer(group.group_id, JOIN)
+        surroundings.timers.set(timer, now + classic.rebalance_timeout)
     surroundings.downgraded[group.group_id] = classic
-    return [*group.tombstones(), classic.record()]
+    return done
 
 
 def _downgraded(group_id: str, member: Member) -> ClassicMember:
