@@ -19,6 +19,7 @@ from pyk.coordinator.share_coordinator import Persister
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.timers import Timers
 from pyk.errors import ErrorCode, KafkaError
+from pyk.late_wakeups import checkpoint_between_timers, let_sockets_be_read
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.replication.partition import Isolation, Partition
 from pyk.replication.replicas import Replicas
@@ -167,11 +168,12 @@ class Shares:
             self._earlier = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._earlier.wait()
+            await let_sockets_be_read(self._sleeps_until)
             while (key := self._timers.take_due(trio.current_time())) is not None:
                 share = self._shares.get(key)
                 if share is not None and not share.expire():
                     self._timers.set(key, trio.current_time() + RETRY_AFTER)
-                await trio.lowlevel.checkpoint()
+                await checkpoint_between_timers()
 
     # What shares need
 
