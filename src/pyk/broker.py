@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from pyk.declared import NamedTuple
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
+from pyk.handlers.failures import Failures, Tasks
 from pyk.handlers.features import SUPPORTED_FEATURES
 from pyk.handlers.table import ENDPOINTS, Endpoint, served
 from pyk.log.directory import DataDirectory
@@ -205,7 +206,7 @@ def _assemble(
 
         return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
 
-    flusher = Flusher(world.offload)
+    flusher, failures = Flusher(world.offload), Failures()
     logs = TopicLogs(directory, config_of, mirror.image, world.offload)
     replicas = Replicas(config.node_id, logs, flusher, config_of)
     broker = Context(
@@ -220,19 +221,12 @@ def _assemble(
         served=served(),
         rng=rng,
         now_ms=world.now_ms,
-        start_soon=lambda run: nursery.start_soon(_contained, run),
         checkpoints=Checkpoints(directory, world.offload),
+        tasks=Tasks(nursery, failures),
+        failures=failures,
         offload=world.offload,
     )
     return broker
-
-
-async def _contained(run: Callable[[], Awaitable[None]]) -> None:
-    """A part that fails is not the end of the others."""
-    try:
-        await run()
-    except Exception:
-        logger.exception("%s has failed, and the broker goes on without it", run)
 
 
 async def _follow(broker: Context, server: Server) -> None:

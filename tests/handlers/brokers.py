@@ -18,6 +18,7 @@ from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import Context
+from pyk.handlers.failures import Failures, Tasks
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import (
@@ -96,7 +97,7 @@ def _assembled(
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
-    flusher, rng = Flusher(at_once), Random(1)
+    flusher, failures, rng = Flusher(at_once), Failures(), Random(1)
     fetch_sessions = FetchSessions(100, rng)
     broker = Context(
         node_id=NODE_ID,
@@ -112,8 +113,9 @@ def _assembled(
         served={},
         rng=rng,
         now_ms=lambda: NOW_MS,
-        start_soon=nursery.start_soon,
         checkpoints=Checkpoints(directory, at_once),
+        tasks=Tasks(nursery, failures),
+        failures=failures,
         offload=at_once,
     )
     if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):

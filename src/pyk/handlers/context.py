@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -11,6 +11,7 @@ from pyk.config.settings import BrokerSettings
 from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
+from pyk.handlers.failures import Failures, Tasks
 from pyk.handlers.parked import News
 from pyk.log.directory import DataDirectory
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
@@ -52,10 +53,11 @@ class Context(Struct, kw_only=True):
     served: Mapping[ApiKey, Versions]
     rng: Random
     now_ms: Callable[[], int]
-    start_soon: Callable[[Callable[[], Awaitable[None]]], None]
-    """Runs something for as long as the broker does."""
     checkpoints: Checkpoints
     """What must be durable of where logs start."""
+    tasks: Tasks
+    """What runs for as long as the broker does."""
+    failures: Failures
     offload: Elsewhere = in_thread
     """Where work is done that would keep others waiting."""
     news: News = field(default_factory=News)
@@ -79,14 +81,14 @@ class Context(Struct, kw_only=True):
             from pyk.coordinator.group_coordinator import group_shards
 
             self.group_shards = group_shards(self._parts(), self.share_lifecycle)
-            self.start_soon(self.group_shards.run)
+            self.tasks.keep_running(self.group_shards.run)
         return self.group_shards
 
     @property
     def share_lifecycle(self) -> ShareLifecycle:
         from pyk.coordinator.share_lifecycle import ShareLifecycle
 
-        return ShareLifecycle(lambda: self.share_coordinator.persister, self.start_soon)
+        return ShareLifecycle(lambda: self.share_coordinator.persister, self.tasks.start_soon)
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -96,7 +98,7 @@ class Context(Struct, kw_only=True):
             self.transaction_coordinator = TransactionCoordinator(
                 self._parts(), self.producer_ids, lambda: self.groups
             )
-            self.start_soon(self.transaction_coordinator.run)
+            self.tasks.keep_running(self.transaction_coordinator.run)
         return self.transaction_coordinator
 
     @property
@@ -105,7 +107,7 @@ class Context(Struct, kw_only=True):
             from pyk.coordinator.share_coordinator import ShareCoordinator
 
             self.coordinator_of_shares = ShareCoordinator(self._parts())
-            self.start_soon(self.coordinator_of_shares.run)
+            self.tasks.keep_running(self.coordinator_of_shares.run)
         return self.coordinator_of_shares
 
     @property
@@ -122,10 +124,10 @@ class Context(Struct, kw_only=True):
                 group_config=GroupConfigs(lambda: self.settings, self.mirror).of,
                 sessions_max=lambda: self.settings.config.group_share_max_share_sessions,
                 now_ms=self.now_ms,
-                start_soon=self.start_soon,
+                start_soon=self.tasks.start_soon,
                 topic_for_letters=lambda name: found_or_made(name, self),
             )
-            self.start_soon(self.shares_led.run)
+            self.tasks.keep_running(self.shares_led.run)
         return self.shares_led
 
     def begin_coordinators(self) -> None:

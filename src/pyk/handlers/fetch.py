@@ -7,8 +7,8 @@ session -> what is wanted -> read -> enough? -> answer what is new
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Final, TypeAlias
 
 import trio
@@ -17,10 +17,12 @@ from msgspec import Struct
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.parked import Parked
+from pyk.handlers.parked import News, Parked
 from pyk.log.epochs import UNDEFINED
 from pyk.replication.fetch_sessions import Asked, Fetch, PartitionKey
 from pyk.replication.partition import Isolation, Partition
+from pyk.replication.unused import Unused
+from pyk.turns import Work, answered, at_once, in_turns
 from pyk.types import Records, Uuid
 from pyk.wire.messages.fetch import (
     AbortedTransaction,
@@ -34,6 +36,12 @@ from pyk.wire.messages.fetch import (
 )
 
 UNKNOWN: Final = -1
+FEW: Final = 8
+"""So many partitions are all read again when one of them has more."""
+MEASURED_AT_ONCE: Final = 100
+"""How many of others, before somebody else has a turn."""
+
+Readable: TypeAlias = Partition | Unused
 
 
 class Read(Struct):
@@ -46,7 +54,7 @@ class Read(Struct):
     aborted: list[AbortedTransaction] | None = None
     records: Records = b""
     diverging: EpochEndOffset | None = None
-    partition: Partition | None = None
+    partition: Readable | None = None
     fetch_offset: int = UNKNOWN
     end_offset: int = UNKNOWN
     """Where the next batch after the records begins."""
@@ -59,6 +67,11 @@ class Read(Struct):
     def has_more_to_say(self) -> bool:
         return self.has_records or self.diverging is not None
 
+    @property
+    def says_enough(self) -> bool:
+        """Whether the client has to hear of it, whatever there is of others."""
+        return bool(self.error_code) or self.diverging is not None
+
 
 Results: TypeAlias = list[tuple[PartitionKey, Read]]
 
@@ -68,18 +81,42 @@ def handle(
 ) -> FetchResponse | Awaitable[FetchResponse]:
     fetch = _begin(request, call, broker)
     reader = Reader(request, call, broker)
-    results = reader.read(fetch.wanted)
-    if request.max_wait_ms <= 0 or reader.is_enough(results):
-        return _answer(fetch, results, reader)
+    results = answered(reader.read(fetch.wanted))
+    if isinstance(results, list):
+        return _respond(fetch, results, reader, request)
+    return _respond_later(fetch, results, reader, request)
 
-    def attempt(is_late: bool) -> FetchResponse | None:
-        results = reader.read(fetch.wanted)
+
+async def _respond_later(
+    fetch: Fetch, results: Awaitable[Results], reader: Reader, request: FetchRequest
+) -> FetchResponse:
+    response = _respond(fetch, await results, reader, request)
+    return await response if isawaitable(response) else response
+
+
+def _respond(
+    fetch: Fetch, results: Results, reader: Reader, request: FetchRequest
+) -> FetchResponse | Awaitable[FetchResponse]:
+    """Now, if there is enough, or else when there is."""
+    if request.max_wait_ms <= 0 or reader.is_enough(results):
+        return answered(_answer(fetch, results, reader))
+    deadline = trio.current_time() + request.max_wait_ms / 1000
+    news = reader.news
+    if len(results) > FEW:
+        waiting = Waiting(reader, fetch, results)
+        parked = Parked(news, waiting.attempt, waiting.watches, deadline)
+        waiting.again = parked.wake
+        return parked
+
+    def attempt(is_late: bool) -> FetchResponse | Awaitable[FetchResponse] | None:
+        results = at_once(reader.read(fetch.wanted))
         if is_late or reader.is_enough(results):
-            return _answer(fetch, results, reader)
+            return at_once(_answer(fetch, results, reader))
         return None
 
-    deadline = trio.current_time() + request.max_wait_ms / 1000
-    return Parked(broker.news, attempt, reader.partitions(fetch.wanted), deadline)
+    return Parked(
+        news, attempt, [read.partition for _, read in results if read.partition], deadline
+    )
 
 
 def refuse(request: FetchRequest, refusal: KafkaError) -> FetchResponse:
@@ -131,18 +168,23 @@ class Reader:
     def __init__(self, request: FetchRequest, call: Call, broker: Context) -> None:
         self._broker = broker
         self._client_id = call.client_id or ""
-        self._min_bytes = request.min_bytes
         limit = broker.settings.config.fetch_max_bytes
         self._max_bytes = min(request.max_bytes, limit)
+        self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation = Isolation(request.isolation_level == Isolation.READ_COMMITTED)
 
-    def read(self, wanted: Sequence[tuple[PartitionKey, Asked]]) -> Results:
+    @property
+    def news(self) -> News:
+        return self._broker.news
+
+    def read(self, wanted: Sequence[tuple[PartitionKey, Asked]]) -> Work[Results]:
         results: Results = []
         left, is_first = self._max_bytes, True
         for key, asked in wanted:
             # The first batch of all is sent whatever its size, or a reader could never go on.
             size_max = min(asked.bytes_max, left)
             found = self._read(key, asked, size_max)
+            yield
             if len(found.records) > size_max and not is_first:
                 found.records, found.aborted = b"", [] if found.aborted is not None else None
             is_first = is_first and not found.has_records
@@ -152,31 +194,31 @@ class Reader:
 
     def is_enough(self, results: Results) -> bool:
         """Whether there is no point in waiting for more."""
-        if not results or sum(len(read.records) for _, read in results) >= self._min_bytes:
+        if not results or sum(len(read.records) for _, read in results) >= self.min_bytes:
             return True
-        return any(read.error_code or read.diverging is not None for _, read in results)
+        return any(read.says_enough for _, read in results)
 
-    def partitions(self, wanted: Sequence[tuple[PartitionKey, Asked]]) -> list[Partition]:
-        """Those that are there."""
-        found = []
-        for key, _ in wanted:
-            with suppress(KafkaError):
-                found.append(self._find(key))
-        return found
+    def measure(self, key: PartitionKey, asked: Asked) -> Read:
+        """What there is of one partition, whatever there is of others."""
+        return self._read(key, asked, min(asked.bytes_max, self._max_bytes))
+
+    def end_of(self, partition: Readable) -> int:
+        """Of what the client may read."""
+        return partition.visible_end(self._isolation)
 
     def _read(self, key: PartitionKey, asked: Asked, size_max: int) -> Read:
+        partition: Readable | None = None
         try:
             partition = self._find(key)
-        except KafkaError as refusal:
-            return Read(error_code=refusal.code, aborted=[])
-        try:
             partition.check_leader_epoch(asked.current_leader_epoch)
             diverging = _diverging(partition, asked)
             if diverging is not None:
                 return self._found(partition, Read(diverging=diverging))
             piece, aborted, _ = partition.fetch(asked.fetch_offset, size_max, self._isolation)
-        except KafkaError as refusal:
-            return Read(error_code=refusal.code)
+        except Exception as failure:
+            where = str(key) if partition is None else str(partition.partition)
+            refusal = self._broker.failures.refusal(failure, where)
+            return Read(error_code=refusal.code, aborted=[] if partition is None else None)
         read = self._found(partition, Read())
         if piece is not None:
             read.records, read.end_offset = piece.records, piece.end_offset
@@ -190,18 +232,18 @@ class Reader:
 
     def note_sent(self, read: Read) -> None:
         partition = read.partition
-        if partition is not None and read.has_records:
+        if isinstance(partition, Partition) and read.has_records:
             partition.bytes_out += len(read.records)
             partition.readers.note(
                 self._client_id, read.fetch_offset, read.end_offset, self._broker.now_ms()
             )
 
-    def _find(self, key: PartitionKey) -> Partition:
+    def _find(self, key: PartitionKey) -> Readable:
         broker = self._broker
         topic = broker.topic_named(key.topic) if key.topic else broker.topic_of_id(key.topic_id)
-        return broker.replicas.leader_of(topic, key.partition)
+        return broker.replicas.readable(topic, key.partition)
 
-    def _found(self, partition: Partition, read: Read) -> Read:
+    def _found(self, partition: Readable, read: Read) -> Read:
         offsets = partition.offsets
         read.partition = partition
         read.high_watermark = offsets.high_watermark
@@ -210,7 +252,108 @@ class Reader:
         return read
 
 
-def _diverging(partition: Partition, asked: Asked) -> EpochEndOffset | None:
+class Waiting:
+    """A fetch of many partitions that waits: how much there is of each. Only what has woken it is
+    looked at again, and when all of it is enough everything is read."""
+
+    def __init__(self, reader: Reader, fetch: Fetch, results: Results) -> None:
+        self.watches = [
+            _Watch(
+                self, key, asked, read.partition, reader.end_of(read.partition), len(read.records)
+            )
+            for (key, asked), (_, read) in zip(fetch.wanted, results, strict=True)
+            if read.partition is not None
+        ]
+        self.again: Callable[[], None] = lambda: None
+        """Asks for another attempt."""
+        self.woken: list[_Watch] = []
+        self.reader = reader
+        self._fetch = fetch
+        self._bytes = sum(watch.size for watch in self.watches)
+        self._is_over = False
+
+    def attempt(self, is_late: bool) -> Awaitable[FetchResponse] | None:
+        if not is_late and not self._is_enough():
+            return None
+        return in_turns(self._read_all())
+
+    def _is_enough(self) -> bool:
+        for _ in range(min(len(self.woken), MEASURED_AT_ONCE)):
+            watch = self.woken.pop()
+            before, read = watch.size, watch.measure()
+            self._bytes += watch.size - before
+            self._is_over = self._is_over or read.says_enough
+        if self._is_over or self._bytes >= self.reader.min_bytes:
+            return True
+        if self.woken:
+            self.again()
+        return False
+
+    def _read_all(self) -> Work[FetchResponse]:
+        results = yield from self.reader.read(self._fetch.wanted)
+        return (yield from _answer(self._fetch, results, self.reader))
+
+
+class _Watch:
+    """One of its partitions."""
+
+    __slots__ = (
+        "_asked", "_end", "_is_woken", "_key", "_parked", "_partition", "_waiting", "size",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        key: PartitionKey,
+        asked: Asked,
+        partition: Readable,
+        end: int,
+        size: int,
+    ) -> None:
+        self.size = size
+        """The bytes that there were of it."""
+        self._waiting = waiting
+        self._key = key
+        self._asked = asked
+        self._partition = partition
+        self._end = end
+        self._parked: Parked | None = None
+        self._is_woken = False
+
+    def add_waiter(self, parked: Parked, /) -> None:
+        self._parked = parked
+        self._partition.add_waiter(self)
+        if self._waiting.reader.end_of(self._partition) != self._end:
+            self._note()  # It has come meanwhile.
+
+    def remove_waiter(self, parked: Parked, /) -> None:
+        self._parked = None
+        self._partition.remove_waiter(self)
+
+    def wake(self) -> None:
+        self._note()
+        if self._parked is not None:
+            self._parked.wake()
+
+    def measure(self) -> Read:
+        self._is_woken = False
+        read = self._waiting.reader.measure(self._key, self._asked)
+        self.size = len(read.records)
+        if read.partition is not None and read.partition is not self._partition:
+            # The first record of a partition has made its log.
+            self._partition.remove_waiter(self)
+            self._partition = read.partition
+            if self._parked is not None:
+                self._partition.add_waiter(self)
+        return read
+
+    def _note(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._waiting.woken.append(self)
+
+
+def _diverging(partition: Readable, asked: Asked) -> EpochEndOffset | None:
     """Where the reader's log leaves ours, if the epoch of its last record shows that (KIP-595)."""
     if asked.last_fetched_epoch < 0:
         return None
@@ -224,12 +367,13 @@ def _diverging(partition: Partition, asked: Asked) -> EpochEndOffset | None:
     return None
 
 
-def _answer(fetch: Fetch, results: Results, reader: Reader) -> FetchResponse:
+def _answer(fetch: Fetch, results: Results, reader: Reader) -> Work[FetchResponse]:
     answer = fetch.answer(results)
     topics: dict[tuple[str, Uuid], list[PartitionData]] = {}
     for key, read in answer.results:
         reader.note_sent(read)
         topics.setdefault((key.topic, key.topic_id), []).append(_partition_data(key, read))
+        yield
     return FetchResponse(
         session_id=answer.session_id,
         responses=[

@@ -67,6 +67,19 @@ class Waiter:
         self._woken = trio.Event()
 
 
+def check_leader_epoch(asked: int, current: int, partition: TopicPartition) -> None:
+    """Raise KafkaError if the client's view of who leads is older or newer than ours."""
+    if asked in (NO_EPOCH, current):
+        return
+    if asked < current:
+        raise KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {asked} of {partition} is over"
+        )
+    raise KafkaError(
+        ErrorCode.UNKNOWN_LEADER_EPOCH, f"leader epoch {asked} of {partition} is not known here"
+    )
+
+
 class Produced(Struct, frozen=True):
     added: Added
     append_time: int
@@ -141,17 +154,7 @@ class Partition:
 
     def check_leader_epoch(self, leader_epoch: int) -> None:
         """Raise KafkaError if the client's view of who leads is older or newer than ours."""
-        if leader_epoch in (NO_EPOCH, self.leader_epoch):
-            return
-        if leader_epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"leader epoch {leader_epoch} of {self.partition} is over",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"leader epoch {leader_epoch} of {self.partition} is not known here",
-        )
+        check_leader_epoch(leader_epoch, self.leader_epoch, self.partition)
 
     def produce(
         self,

@@ -12,6 +12,7 @@ from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Leader
 from pyk.replication.partition import Partition
 from pyk.replication.topic_logs import TopicLogs
+from pyk.replication.unused import Unused
 from pyk.types import TopicPartition
 
 
@@ -30,6 +31,8 @@ class Replicas:
         self._config_of = config_of
         self._led: dict[tuple[str, int], Partition] = {}
         """By topic and number."""
+        self._unused: dict[tuple[str, int], Unused] = {}
+        """Those without a log that somebody has read."""
         self._image = ClusterImage()
         self._defaults: TopicConfig | None = None
         """What topics have that nobody has configured: another object when that changes."""
@@ -61,6 +64,28 @@ class Replicas:
 
     def _leads(self, topic: Topic, number: int) -> bool:
         return topic.partitions[number].leader == self._node_id
+
+    def readable(self, topic: Topic, number: int) -> Partition | Unused:
+        """The partition for who only reads it: for one that was never used no log is made. Raise
+        KafkaError as `leader_of` does."""
+        key = (topic.name, number)
+        led = self._led.get(key)
+        if led is not None and led.topic_id == topic.topic_id:
+            self._check_leads(topic, number)
+            return led
+        used = self.leader_of_used(topic, number)
+        if used is not None:
+            return used
+        known, leader_epoch = self._unused.get(key), topic.partitions[number].leader_epoch
+        if known is None or (known.topic_id, known.leader_epoch) != (topic.topic_id, leader_epoch):
+            partition = TopicPartition(topic.name, number)
+            known = self._unused[key] = Unused(partition, topic.topic_id, leader_epoch)
+        return known
+
+    def has_begun(self, topic: Topic, number: int) -> bool:
+        """Whether `leader_of` finds the partition without making or opening a log."""
+        led = self._led.get((topic.name, number))
+        return led is not None and led.topic_id == topic.topic_id
 
     def _check_leads(self, topic: Topic, number: int) -> None:
         if not 0 <= number < len(topic.partitions):
@@ -94,6 +119,11 @@ class Replicas:
                 led.wake_all()
             elif is_configured_anew:
                 led.configure(self._config_of(name))
+        for key, unused in list(self._unused.items()):
+            topic = image.topics.get(key[0])
+            if topic is None or topic.topic_id != unused.topic_id:
+                del self._unused[key]
+                unused.wake_all()
         self.logs.on_image(image)
 
     def _begin_to_lead(self, topic: Topic, partition: TopicPartition) -> Partition:
@@ -108,4 +138,7 @@ class Replicas:
         )
         led = Partition(partition, topic.topic_id, log, leader, self._flusher)
         led.configure(self._config_of(partition.topic))
+        unused = self._unused.pop(partition, None)
+        if unused is not None:
+            unused.wake_all()
         return led

@@ -17,8 +17,8 @@ from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn, Peer
 from pyk.handlers.parked import Parked
 from pyk.handlers.table import Endpoint
-from pyk.server.limits import Sparing
 from pyk.server.traffic import Traffic
+from pyk.sparing import Sparing
 from pyk.wire.apis import ApiKey, advertised, response_type
 from pyk.wire.codec import (
     PLAIN_BYTES_MAX,

@@ -6,7 +6,7 @@ what happens happens in the order of the requests, and only the answer is late.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias, cast
@@ -20,6 +20,7 @@ from pyk.handlers.context import Context
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
+from pyk.replication.unused import Unused
 from pyk.testing.outcome import Behaviour, Handle, Later, Outcome
 from pyk.wire.apis import ApiKey
 from pyk.wire.message import layout
@@ -91,9 +92,29 @@ class _Reluctant:
         self._refuses = refuses
 
     def leader_of(self, topic: Topic, number: int) -> Partition:
+        self._check(topic, number)
+        return self._replicas.leader_of(topic, number)
+
+    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
+        self._check(topic, number)
+        return self._replicas.leader_of_used(topic, number)
+
+    def readable(self, topic: Topic, number: int) -> Partition | Unused:
+        self._check(topic, number)
+        return self._replicas.readable(topic, number)
+
+    def has_begun(self, topic: Topic, number: int) -> bool:
+        return self._replicas.has_begun(topic, number)
+
+    async def ensure_logs(self, partitions: Iterable[tuple[Topic, int]]) -> None:
+        await self._replicas.ensure_logs(each for each in partitions if not self._refuses_it(each))
+
+    def _refuses_it(self, each: tuple[Topic, int]) -> bool:
+        return self._refuses(each[0].name, each[1])
+
+    def _check(self, topic: Topic, number: int) -> None:
         if self._refuses(topic.name, number):
             raise KafkaError(self._refusal.code, self._refusal.message)
-        return self._replicas.leader_of(topic, number)
 
     def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
         if self._refuses(topic.name, number):
