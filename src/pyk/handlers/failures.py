@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 class Failures:
     def __init__(self) -> None:
         self.count = 0
+        self.tell_of_bug: Callable[[Exception], None] = lambda _: None
+        """For a test, which fails over a bug."""
         self._lines = Sparing()
 
     def note(self, what: str, failure: Exception) -> None:
@@ -52,6 +54,7 @@ class Failures:
                 refusal = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{what}: {failure}")
             case _:
                 refusal = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+                self.tell_of_bug(failure)
         self.note(what, failure)
         return refusal
 
@@ -77,6 +80,7 @@ class Tasks:
             await run()
         except Exception as failure:
             self._failures.note(f"a task of the broker, {run},", failure)
+            self._failures.tell_of_bug(failure)
             return False
         return True
 

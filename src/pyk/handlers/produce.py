@@ -3,14 +3,16 @@
     append everything -> tell who waits for it -> the answer, or when it can be given
 
 Everything is appended before `handle` returns, in the order of the requests. What then waits for
-other replicas or for the disk is the answer, while the connection goes on. Only where a coordinator
-of transactions has to be waited for first does the connection wait too.
+other replicas or for the disk is the answer, while the connection goes on. The connection waits too
+where a coordinator of transactions has to be asked first, a log has to be made, or batches take
+long to be read: those are prepared in a thread, and appended in the order of the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from inspect import isawaitable
+from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
@@ -20,9 +22,11 @@ from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import INTERNAL_TOPICS, Context
 from pyk.log.guards import UNGUARDED, Guard
-from pyk.log.validation import InvalidRecords
+from pyk.log.producers import Origin
+from pyk.log.validation import InvalidRecords, TakesLong, prepare
 from pyk.metadata.image import Topic
 from pyk.replication.partition import ACKS_ALL, Partition, Produced
+from pyk.turns import TURN_SECONDS
 from pyk.types import Buffer, FileSlice
 from pyk.wire.batch import COMPRESSION_MASK, TRANSACTIONAL, peek_attributes
 from pyk.wire.compression import Compression
@@ -70,8 +74,8 @@ class Refused(NamedTuple):
     """Where the log starts, or -1 if that is not known."""
 
 
-TopicOutcome: TypeAlias = tuple[TopicProduceData, Sequence[Done | Refused]]
-"""What became of each partition's batch."""
+TopicOutcome: TypeAlias = tuple[TopicProduceData, list[Done | Refused | None]]
+"""What became of each partition's batch. None if that takes longer than others can wait."""
 
 
 class Awaited(NamedTuple):
@@ -93,6 +97,20 @@ def handle(
     if request.transactional_id is None:
         _check_not_transactional(request)
         return _append(request, call, broker, {})
+    missing = [
+        found
+        for topic in request.topic_data
+        for each in topic.partition_data
+        if (found := _without_log(topic, each, call, broker)) is not None
+    ]
+    if missing:
+        return InTurn(_join_later(missing, request, call, broker))
+    return _join_and_append(request, call, broker)
+
+
+def _join_and_append(
+    request: ProduceRequest, call: Call, broker: Context
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     # Here, since most producers have no transactions.
     from pyk.handlers.transactional_writes import join_transaction
 
@@ -101,6 +119,14 @@ def handle(
     if isawaitable(joined):
         return InTurn(_append_later(joined, request, call, broker))
     return _append(request, call, broker, joined)
+
+
+async def _join_later(
+    missing: list[tuple[Topic, int]], request: ProduceRequest, call: Call, broker: Context
+) -> ProduceResponse | None:
+    await broker.replicas.ensure_logs(missing)
+    response = _join_and_append(request, call, broker)
+    return await response if isawaitable(response) else response
 
 
 async def _append_later(
@@ -113,12 +139,47 @@ async def _append_later(
 def _append(
     request: ProduceRequest, call: Call, broker: Context, joined: Joined
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
+    turn_ends = perf_counter() + TURN_SECONDS
     outcomes = [
-        _append_to_topic(topic, request, call, broker, joined)
+        _append_to_topic(topic, request, call, broker, joined, turn_ends)
         for topic in request.topic_data
         if topic.partition_data
     ]
     broker.news.tell_if_complete()
+    if any(None in results for _, results in outcomes):
+        return InTurn(_append_rest(outcomes, request, call, broker, joined))
+    return _respond(outcomes, request)
+
+
+async def _append_rest(
+    outcomes: list[TopicOutcome],
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    joined: Joined,
+) -> ProduceResponse | None:
+    """What was left, in turns, while the connection waits."""
+    left = [
+        (results, at, topic, topic.partition_data[at])
+        for topic, results in outcomes
+        for at, result in enumerate(results)
+        if result is None
+    ]
+    missing = [_without_log(topic, each, call, broker) for _, _, topic, each in left]
+    await broker.replicas.ensure_logs(each for each in missing if each is not None)
+    turn_ends = perf_counter() + TURN_SECONDS
+    for results, at, topic, each in left:
+        if perf_counter() > turn_ends:
+            await trio.lowlevel.checkpoint()
+            turn_ends = perf_counter() + TURN_SECONDS
+        results[at] = await _append_in_time(topic, each, request, call, broker, joined)
+    response = _respond(outcomes, request)
+    return await response if isawaitable(response) else response
+
+
+def _respond(
+    outcomes: list[TopicOutcome], request: ProduceRequest
+) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     awaited: list[Awaited] = []
     topics = [_answer(outcome, request, awaited) for outcome in outcomes]
     response = ProduceResponse(responses=topics)
@@ -206,16 +267,35 @@ def _check_unanswered(response: ProduceResponse) -> None:
 
 
 def _append_to_topic(
-    data: TopicProduceData, request: ProduceRequest, call: Call, broker: Context, joined: Joined
+    data: TopicProduceData,
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    joined: Joined,
+    turn_ends: float,
 ) -> TopicOutcome:
     try:
         topic = _find_topic(data, call, broker)
     except KafkaError as refusal:
         return data, [Refused(refusal, -1)] * len(data.partition_data)
     return data, [
-        _append_to_partition(topic, each, request, call, broker, joined)
+        None
+        if perf_counter() > turn_ends
+        else _append_to_partition(topic, each, request, call, broker, joined)
         for each in data.partition_data
     ]
+
+
+def _without_log(
+    data: TopicProduceData, each: PartitionProduceData, call: Call, broker: Context
+) -> tuple[Topic, int] | None:
+    """The partition, if it is to be written to and its log is not there or not open."""
+    try:
+        topic = _find_topic(data, call, broker)
+        led = broker.replicas.begun(topic, each.index)
+    except KafkaError:
+        return None  # That is said when it comes to writing.
+    return (topic, each.index) if led is None else None
 
 
 def _find_topic(data: TopicProduceData, call: Call, broker: Context) -> Topic:
@@ -237,11 +317,13 @@ def _append_to_partition(
     call: Call,
     broker: Context,
     joined: Joined,
-) -> Done | Refused:
+) -> Done | Refused | None:
     start_offset = -1
     guard: Guard | None = UNGUARDED
     try:
-        partition = broker.replicas.leader_of(topic, data.index)
+        partition = broker.replicas.begun(topic, data.index)
+        if partition is None:
+            return None
         if joined:
             guard = _guard_of(partition, joined)
         start_offset = partition.log.start_offset
@@ -251,10 +333,62 @@ def _append_to_partition(
             now_ms=broker.now_ms(),
             transaction_version=2 if joins_transactions(call) else 0,
             guard=guard,
+            may_take_long=False,
         )
-    except KafkaError as refusal:
-        return Refused(refusal, start_offset)
+    except TakesLong:
+        return None
+    except Exception as failure:
+        return _failed(failure, topic.name, data.index, start_offset, broker)
     return Done(partition, produced)
+
+
+async def _append_in_time(
+    data: TopicProduceData,
+    each: PartitionProduceData,
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    joined: Joined,
+) -> Done | Refused:
+    """The same, elsewhere if it takes long. The log is made or opened by now, if it can be."""
+    topic = None
+    try:
+        topic = _find_topic(data, call, broker)
+        partition = broker.replicas.leader_of(topic, each.index)
+        done = _append_to_partition(topic, each, request, call, broker, joined)
+        if done is not None:
+            return done
+        now_ms, config = broker.now_ms(), partition.log.config
+        records = _records(each, call)
+        prepared = await broker.offload(lambda: prepare(records, config, now_ms, Origin.CLIENT))
+        topic = _find_topic(data, call, broker)
+        partition = broker.replicas.leader_of(topic, each.index)
+        produced = partition.produce_prepared(
+            prepared,
+            acks=request.acks,
+            now_ms=now_ms,
+            transaction_version=2 if joins_transactions(call) else 0,
+            guard=_guard_of(partition, joined) if joined else UNGUARDED,
+        )
+    except Exception as failure:
+        start_offset = -1 if topic is None else _start_of(topic, each.index, broker)
+        return _failed(failure, data.name, each.index, start_offset, broker)
+    return Done(partition, produced)
+
+
+def _start_of(topic: Topic, number: int, broker: Context) -> int:
+    try:
+        led = broker.replicas.begun(topic, number)
+    except KafkaError:
+        return -1
+    return -1 if led is None else led.log.start_offset
+
+
+def _failed(
+    failure: Exception, topic: str, number: int, start_offset: int, broker: Context
+) -> Refused:
+    """Whatever it is, the batches of other partitions are in their logs, and that is to be told."""
+    return Refused(broker.failures.refusal(failure, f"{topic}-{number}"), start_offset)
 
 
 def _answer(
@@ -263,6 +397,7 @@ def _answer(
     data, outcomes = outcome
     responses: list[PartitionProduceResponse] = []
     for each, result in zip(data.partition_data, outcomes, strict=True):
+        assert result is not None
         if isinstance(result, Refused):
             responses.append(_refused(each.index, *result))
             continue

@@ -102,8 +102,8 @@ def _leaders(
     """With the sequences of what they are to be written."""
     leaders = []
     for data, each, _ in found:
-        # Where there is none, that is said when it comes to writing.
-        with suppress(KafkaError):
+        # Whatever is wrong is said when it comes to writing.
+        with suppress(Exception):
             topic = find_topic(data, call, broker)
             assert not isinstance(each.records, FileSlice)
             sequence = peek_sequence(each.records or b"")

@@ -45,6 +45,11 @@ RECORDS_MAX: Final = 2**16
 """How many records of a batch are read, at a microsecond each. Where they must be, a batch of more
 is too large, which Java's producer understands: it splits the batch."""
 
+READ_AT_ONCE_RECORDS_MAX: Final = 200
+READ_AT_ONCE_BYTES_MAX: Final = 4096
+"""Batches up to here are read where they have come: that takes less time than to go elsewhere. What
+inflates from so few bytes is either few records or soon found to be none."""
+
 RECORD_ERRORS_MAX: Final = 1000
 """How many records are blamed, each in a sentence of its own. Kafka has no limit, but a few
 kilobytes are enough to hold thousands of records."""
@@ -78,8 +83,15 @@ class Prepared(Struct, frozen=True):
     """The time that all records were given, or -1 if they keep their own."""
 
 
-def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> Prepared:
-    """The batch in `records` as the log should have it. Raise KafkaError.
+class TakesLong(Exception):
+    """The records of a batch must be read or compressed anew, and that is better done elsewhere."""
+
+
+def prepare(
+    records: Buffer, config: LogConfig, now_ms: int, origin: Origin, *, may_take_long: bool = True
+) -> Prepared:
+    """The batch in `records` as the log should have it. Raise KafkaError, and TakesLong if it may
+    not take long and would: then nothing has happened yet.
 
     It is changed in place where that can be done, so `records` are not to be used any more, not
     even if they are refused.
@@ -98,8 +110,11 @@ def prepare(records: Buffer, config: LogConfig, now_ms: int, origin: Origin) -> 
         _check_crc(records, header)
         _check_header(header, config)
         is_to_be_read = _must_be_read(header, config, now_ms)
+    is_to_be_read = is_to_be_read or _has_wrong_compression(header, config)
+    if is_to_be_read and not may_take_long and _takes_long(header):
+        raise TakesLong
     data = _writable(records, header)
-    if is_to_be_read or _has_wrong_compression(header, config):
+    if is_to_be_read:
         max_timestamp = _judge_records(data, header, config, now_ms)
         data, header = _rewrite(data, header, config, max_timestamp)
     append_time = NO_TIMESTAMP
@@ -193,6 +208,10 @@ def _must_be_read(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     # Sarama left the greatest timestamp out until 2025, as others may.
     limit = now_ms + config.message_timestamp_after_max_ms
     return not 0 < header.base_timestamp <= header.max_timestamp <= limit
+
+
+def _takes_long(header: BatchHeader) -> bool:
+    return header.records_count > READ_AT_ONCE_RECORDS_MAX or header.size > READ_AT_ONCE_BYTES_MAX
 
 
 def _has_wrong_compression(header: BatchHeader, config: LogConfig) -> bool:

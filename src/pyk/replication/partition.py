@@ -27,7 +27,7 @@ from pyk.log.log import Log
 from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
-from pyk.log.validation import prepare
+from pyk.log.validation import Prepared, prepare
 from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
@@ -165,16 +165,44 @@ class Partition:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
         guard: Guard | None = UNGUARDED,
+        may_take_long: bool = True,
     ) -> Produced:
-        """Append a batch. Raise KafkaError."""
+        """Append a batch. Raise KafkaError, and TakesLong as `prepare` does."""
+        self._check_acks(acks)
+        config = self.log.config
+        prepared = prepare(records, config, now_ms, origin, may_take_long=may_take_long)
+        return self._append(prepared, now_ms, origin, transaction_version, guard)
+
+    def produce_prepared(
+        self,
+        prepared: Prepared,
+        *,
+        acks: int,
+        now_ms: int,
+        transaction_version: int = 0,
+        guard: Guard | None = UNGUARDED,
+    ) -> Produced:
+        """Append a client's batch that was prepared elsewhere. Raise KafkaError."""
+        self._check_acks(acks)
+        return self._append(prepared, now_ms, Origin.CLIENT, transaction_version, guard)
+
+    def _check_acks(self, acks: int) -> None:
         in_sync, needed = len(self._leader.in_sync), self.min_insync_replicas
         if acks == ACKS_ALL and in_sync < needed:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
                 f"{self.partition} has {in_sync} replicas in sync of {needed} needed",
             )
+
+    def _append(
+        self,
+        prepared: Prepared,
+        now_ms: int,
+        origin: Origin,
+        transaction_version: int,
+        guard: Guard | None,
+    ) -> Produced:
         log = self.log
-        prepared = prepare(records, log.config, now_ms, origin)
         try:
             added = log.append(
                 prepared.data,

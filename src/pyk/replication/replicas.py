@@ -40,12 +40,17 @@ class Replicas:
     def leader_of(self, topic: Topic, number: int) -> Partition:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
         none of that number, or if its log is damaged."""
-        self._check_leads(topic, number)
-        led = self._led.get((topic.name, number))
-        if led is None or led.topic_id != topic.topic_id:
+        led = self.begun(topic, number)
+        if led is None:
             partition = TopicPartition(topic.name, number)
             led = self._led[partition] = self._begin_to_lead(topic, partition)
         return led
+
+    def begun(self, topic: Topic, number: int) -> Partition | None:
+        """The same, or None if a log has to be made or opened for that."""
+        self._check_leads(topic, number)
+        led = self._led.get((topic.name, number))
+        return led if led is not None and led.topic_id == topic.topic_id else None
 
     def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
         """The same, or None if it was never used: a log is not made for those who only look."""
@@ -68,24 +73,15 @@ class Replicas:
     def readable(self, topic: Topic, number: int) -> Partition | Unused:
         """The partition for who only reads it: for one that was never used no log is made. Raise
         KafkaError as `leader_of` does."""
-        key = (topic.name, number)
-        led = self._led.get(key)
-        if led is not None and led.topic_id == topic.topic_id:
-            self._check_leads(topic, number)
+        led = self.begun(topic, number) or self.leader_of_used(topic, number)
+        if led is not None:
             return led
-        used = self.leader_of_used(topic, number)
-        if used is not None:
-            return used
+        key = (topic.name, number)
         known, leader_epoch = self._unused.get(key), topic.partitions[number].leader_epoch
         if known is None or (known.topic_id, known.leader_epoch) != (topic.topic_id, leader_epoch):
             partition = TopicPartition(topic.name, number)
             known = self._unused[key] = Unused(partition, topic.topic_id, leader_epoch)
         return known
-
-    def has_begun(self, topic: Topic, number: int) -> bool:
-        """Whether `leader_of` finds the partition without making or opening a log."""
-        led = self._led.get((topic.name, number))
-        return led is not None and led.topic_id == topic.topic_id
 
     def _check_leads(self, topic: Topic, number: int) -> None:
         if not 0 <= number < len(topic.partitions):

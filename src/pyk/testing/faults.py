@@ -24,7 +24,7 @@ from pyk.handlers.table import ENDPOINTS, Endpoint, Endpoints
 from pyk.server.listeners import Server
 from pyk.testing.disk import DiskFault, ScratchDisk
 from pyk.testing.fault import Fault, Provoked
-from pyk.testing.outcome import Behaviour, Handle, Later, Outcome
+from pyk.testing.outcome import Behaviour, Handle, Outcome, later
 from pyk.testing.requests import Request, Requests, to_api_key
 from pyk.wire.apis import ApiKey, api_name
 
@@ -172,6 +172,9 @@ class Faults:
             fault.hit()
         return not self._of_connections
 
+    def note_bug(self, bug: Exception) -> None:
+        self.bugs.append(bug)
+
     def _handle(
         self, key: ApiKey, handle: Handle, request: Any, call: Call, broker: Context
     ) -> Outcome:
@@ -185,9 +188,9 @@ class Faults:
         except EXPECTED:
             raise
         except Exception as bug:
-            self.bugs.append(bug)
+            self.note_bug(bug)
             raise
-        return Later(self._watched(response), response) if isawaitable(response) else response
+        return later(self._watched(response), response) if isawaitable(response) else response
 
     async def _watched(self, response: Outcome) -> Any:
         try:
@@ -195,5 +198,5 @@ class Faults:
         except EXPECTED:
             raise
         except Exception as bug:
-            self.bugs.append(bug)
+            self.note_bug(bug)
             raise

@@ -50,6 +50,7 @@ async def serve(
         settings = settings_for(config, home.port, home.data_dir)
         async with open_broker(settings, world) as opened:
             faults.attach(opened.server, soon, may_freeze=False)
+            opened.context.failures.tell_of_bug = faults.note_bug
             broker = LoopBroker(home, opened.context, faults, requests)
             for name, partitions in partitions_of(topics).items():
                 await broker.create_topic(name, partitions)

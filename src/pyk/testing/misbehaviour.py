@@ -21,7 +21,7 @@ from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
 from pyk.replication.unused import Unused
-from pyk.testing.outcome import Behaviour, Handle, Later, Outcome
+from pyk.testing.outcome import Behaviour, Handle, Outcome, later
 from pyk.wire.apis import ApiKey
 from pyk.wire.message import layout
 
@@ -103,8 +103,9 @@ class _Reluctant:
         self._check(topic, number)
         return self._replicas.readable(topic, number)
 
-    def has_begun(self, topic: Topic, number: int) -> bool:
-        return self._replicas.has_begun(topic, number)
+    def begun(self, topic: Topic, number: int) -> Partition | None:
+        self._check(topic, number)
+        return self._replicas.begun(topic, number)
 
     async def ensure_logs(self, partitions: Iterable[tuple[Topic, int]]) -> None:
         await self._replicas.ensure_logs(each for each in partitions if not self._refuses_it(each))
@@ -145,7 +146,7 @@ def _topics_refused(refusal: KafkaError, refuses: Refuses) -> Behaviour:
         async def changed() -> Any:
             return change(await response)
 
-        return Later(changed(), response)
+        return later(changed(), response)
 
     return refuse
 
@@ -170,7 +171,7 @@ def late(begin: Callable[[], Callable[[], Awaitable[None]]]) -> Behaviour:
                 raise found
             return found
 
-        return Later(answer(), response)
+        return later(answer(), response)
 
     return delay
 
@@ -190,7 +191,7 @@ def cut_after(handle: Handle, request: Any, call: Call, broker: Context) -> Outc
         await response
         raise Cut
 
-    return Later(hang_up(), response)
+    return later(hang_up(), response)
 
 
 def drop_request(handle: Handle, request: Any, call: Call, broker: Context) -> Outcome:
@@ -211,7 +212,7 @@ def drop_answer(handle: Handle, request: Any, call: Call, broker: Context) -> Ou
                 await response
         await trio.sleep_forever()
 
-    return Later(say_nothing(), response)
+    return later(say_nothing(), response)
 
 
 async def _silence() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from pyk.handlers.call import Call
+from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import Context
 
 Outcome: TypeAlias = Any
@@ -35,3 +35,10 @@ class Later(Coroutine[Any, Any, Any]):
         self._outer.close()
         if isinstance(self._inner, Coroutine):
             self._inner.close()
+
+
+def later(outer: Coroutine[Any, Any, Any], inner: object) -> Later | InTurn:
+    """What comes later, and in the order of the requests if that is so of the handler's."""
+    if isinstance(inner, InTurn):
+        return InTurn(Later(outer, inner.outcome))
+    return Later(outer, inner)

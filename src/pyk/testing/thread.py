@@ -82,6 +82,7 @@ class ThreadBroker(RestartableBroker):
             raise
         self._run = run
         self.faults.attach(self._broker.server, run.soon, may_freeze=True)
+        self._broker.context.failures.tell_of_bug = self.faults.note_bug
         self.clock.carry_out = run.carry_out
 
     def stop(self) -> None:
