@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from pyk.config.settings import BrokerSettings
+from pyk.config.topic import TopicConfig
 from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
@@ -22,6 +23,7 @@ from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
+from pyk.replication.unused import Unused
 from pyk.types import Uuid, Versions
 from pyk.wire.apis import ApiKey
 
@@ -181,6 +183,13 @@ class Context(Struct, kw_only=True):
     def leader_of(self, topic: str, partition: int) -> Partition:
         """A partition that this broker leads. Raise KafkaError."""
         return self.replicas.leader_of(self.topic_named(topic), partition)
+
+    def readable(self, topic: str, partition: int) -> Partition | Unused:
+        """The same, for who only reads it: no log is made for that. Raise KafkaError."""
+        return self.replicas.readable(self.topic_named(topic), partition)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        return self.settings.topic_config(self.image.topic_config(name).values)
 
     def address_of(self, broker: Broker, peer: Peer) -> tuple[str, int]:
         """Where a client reaches a broker by the listener that it used to reach this one: as it is

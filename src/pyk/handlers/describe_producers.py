@@ -6,14 +6,14 @@ used have no log, and get none; the others may have to be opened, and so it is d
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final
-
-import trio
 
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.log.producers import Producer
+from pyk.turns import Work, answered
 from pyk.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -22,21 +22,22 @@ from pyk.wire.messages.describe_producers import (
     TopicResponse,
 )
 
-NONE = -1
-AT_ONCE: Final = 20
-"""How many partitions are described before others have their turn."""
+NONE: Final = -1
 
 
-async def handle(
+def handle(
     request: DescribeProducersRequest, call: Call, broker: Context
-) -> DescribeProducersResponse:
+) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
+    return answered(_answer(request, broker))
+
+
+def _answer(request: DescribeProducersRequest, broker: Context) -> Work[DescribeProducersResponse]:
     topics = []
     for topic in request.topics:
         partitions = []
-        for count, number in enumerate(topic.partition_indexes, start=1):
+        for number in topic.partition_indexes:
             partitions.append(_described(topic.name, number, broker))
-            if count % AT_ONCE == 0:
-                await trio.lowlevel.checkpoint()
+            yield
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
 
@@ -56,7 +57,8 @@ def refuse(request: DescribeProducersRequest, refusal: KafkaError) -> DescribePr
 def _described(topic: str, number: int, broker: Context) -> PartitionResponse:
     try:
         led = broker.replicas.leader_of_used(broker.topic_named(topic), number)
-    except KafkaError as refusal:
+    except Exception as failure:
+        refusal = broker.failures.refusal(failure, f"{topic}-{number}")
         # Kafka has words for topics only.
         is_there = topic in broker.image.topics
         return _refused(number, KafkaError(refusal.code) if is_there else refusal)

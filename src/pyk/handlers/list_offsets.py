@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Final
+
+from msgspec import Struct
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.log.index import TimedOffset
+from pyk.log.timestamps import TimestampSearch
 from pyk.replication.partition import Isolation, Partition
+from pyk.replication.unused import Unused
+from pyk.turns import Work, answered
 from pyk.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -30,25 +37,94 @@ SINCE_VERSION: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+POSITIONS: Final = frozenset(
+    {LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD}
+)
+"""Those that are no times. Nothing is tiered."""
 NOTHING: Final = -1
 
 
-def handle(request: ListOffsetsRequest, call: Call, broker: Context) -> ListOffsetsResponse:
-    isolation = Isolation(request.isolation_level == Isolation.READ_COMMITTED)
-    topics = []
+class Search(Struct):
+    """A search by time that takes long, and where its outcome belongs."""
+
+    responses: list[ListOffsetsPartitionResponse]
+    at: int
+    asked: ListOffsetsPartition
+    partition: Partition
+    begun: TimestampSearch
+
+
+def handle(
+    request: ListOffsetsRequest, call: Call, broker: Context
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    searches: list[Search] = []
+    response = answered(_answer(request, call, broker, searches))
+    if isinstance(response, ListOffsetsResponse) and not searches:
+        return response
+    return _search_too(response, searches, request, call, broker)
+
+
+def _answer(
+    request: ListOffsetsRequest, call: Call, broker: Context, searches: list[Search]
+) -> Work[ListOffsetsResponse]:
+    """All but the `searches`. As in Kafka a topic that is there twice is one."""
+    isolation = _isolation(request)
+    counts = Counter(
+        (t.name, each.partition_index) for t in request.topics for each in t.partitions
+    )
+    wanted: dict[str, dict[int, ListOffsetsPartition]] = {}
     for topic in request.topics:
-        counts = Counter(asked.partition_index for asked in topic.partitions)
-        partitions = []
-        for asked in {each.partition_index: each for each in topic.partitions}.values():
+        wanted.setdefault(topic.name, {}).update((p.partition_index, p) for p in topic.partitions)
+    topics = []
+    for name, partitions in wanted.items():
+        responses: list[ListOffsetsPartitionResponse] = []
+        for number, asked in partitions.items():
             try:
-                if counts[asked.partition_index] > 1:
+                if counts[name, number] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 check_position(asked.timestamp, call.version)
-                partitions.append(answer(broker, topic.name, asked, isolation, call.version))
-            except KafkaError as refusal:
-                partitions.append(refused(asked, refusal))
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+                partition = broker.readable(name, number)
+                partition.check_leader_epoch(asked.current_leader_epoch)
+                found = begin(partition, asked)
+                if isinstance(found, TimestampSearch):
+                    assert isinstance(partition, Partition)
+                    searches.append(Search(responses, len(responses), asked, partition, found))
+                    found = None
+                responses.append(describe(partition, asked, found, isolation, call.version))
+            except Exception as failure:
+                refusal = broker.failures.refusal(failure, f"{name}-{number}")
+                responses.append(refused(asked, refusal))
+            yield
+        topics.append(ListOffsetsTopicResponse(name=name, partitions=responses))
     return ListOffsetsResponse(topics=topics)
+
+
+async def _search_too(
+    response: ListOffsetsResponse | Awaitable[ListOffsetsResponse],
+    searches: list[Search],
+    request: ListOffsetsRequest,
+    call: Call,
+    broker: Context,
+) -> ListOffsetsResponse:
+    if not isinstance(response, ListOffsetsResponse):
+        response = await response
+    isolation = _isolation(request)
+    for each in searches:
+        partition, asked = each.partition, each.asked
+        try:
+            found: TimedOffset | TimestampSearch | None = each.begun
+            while isinstance(found, TimestampSearch):
+                await broker.offload(found.run)
+                found = partition.log.end_find_timestamp(found)
+            each.responses[each.at] = describe(partition, asked, found, isolation, call.version)
+        except Exception as failure:
+            refusal = broker.failures.refusal(failure, str(partition.partition))
+            each.responses[each.at] = refused(asked, refusal)
+    return response
+
+
+def _isolation(request: ListOffsetsRequest) -> Isolation:
+    return Isolation(request.isolation_level == Isolation.READ_COMMITTED)
 
 
 def check_position(timestamp: int, version: int) -> None:
@@ -57,53 +133,33 @@ def check_position(timestamp: int, version: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"v{version} has no position {timestamp}")
 
 
-def answer(
-    broker: Context, name: str, asked: ListOffsetsPartition, isolation: Isolation, version: int
+def begin(
+    partition: Partition | Unused, asked: ListOffsetsPartition
+) -> TimedOffset | TimestampSearch | None:
+    """What is found by time, or what is to be run first. Where a position is asked for, nothing."""
+    if isinstance(partition, Unused) or asked.timestamp in POSITIONS:
+        return None
+    if asked.timestamp == OF_MAX_TIMESTAMP:
+        return partition.log.begin_find_newest()
+    return partition.log.begin_find_timestamp(asked.timestamp)
+
+
+def describe(
+    partition: Partition | Unused,
+    asked: ListOffsetsPartition,
+    found: TimedOffset | None,
+    isolation: Isolation,
+    version: int,
 ) -> ListOffsetsPartitionResponse:
-    """Raise KafkaError."""
-    topic, number = broker.topic_named(name), asked.partition_index
-    # Whoever asks for all partitions of many topics makes no log for each that has none.
-    partition = broker.replicas.leader_of_used(topic, number)
-    if partition is None:
-        leader_epoch = topic.partitions[number].leader_epoch
-        if asked.current_leader_epoch in (NOTHING, leader_epoch):
-            return of_unused(asked, leader_epoch, version)
-        partition = broker.replicas.leader_of(topic, number)
-    return find(partition, asked, isolation, version)
-
-
-def of_unused(
-    asked: ListOffsetsPartition, leader_epoch: int, version: int
-) -> ListOffsetsPartitionResponse:
-    """Of a partition that nobody has written to or read yet."""
-    is_latest = asked.timestamp == LATEST
-    return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index,
-        timestamp=NOTHING,
-        offset=0 if is_latest or asked.timestamp in (EARLIEST, EARLIEST_LOCAL) else NOTHING,
-        leader_epoch=leader_epoch if is_latest and knows_leader_epochs(version) else NOTHING,
-    )
-
-
-def find(
-    partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int
-) -> ListOffsetsPartitionResponse:
-    """Raise KafkaError."""
-    partition.check_leader_epoch(asked.current_leader_epoch)
     timestamp, offset, epoch = NOTHING, NOTHING, NOTHING
     if asked.timestamp == LATEST:
         offset, epoch = partition.visible_end(isolation), partition.leader_epoch
     elif asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = partition.offsets.start
         epoch = partition.epoch_for(offset)
-    elif asked.timestamp not in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):  # Nothing is tiered.
-        if asked.timestamp == OF_MAX_TIMESTAMP:
-            found = partition.find_newest(isolation)
-        else:
-            found = partition.find_timestamp(asked.timestamp, isolation)
-        if found is not None:
-            timestamp, offset = found
-            epoch = partition.epoch_for(offset)
+    elif found is not None and found.offset < partition.visible_end(isolation):
+        timestamp, offset = found
+        epoch = partition.epoch_for(offset)
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp,

@@ -283,11 +283,13 @@ class Partition:
 
     def find_timestamp(self, timestamp: int, isolation: Isolation) -> TimedOffset | None:
         """The first record at or after that time that the reader may see."""
-        return self._if_visible(self.log.find_timestamp(timestamp), isolation)
+        found = self.log.find_timestamp(timestamp)
+        return None if found is None or found.offset >= self.visible_end(isolation) else found
 
     def find_newest(self, isolation: Isolation) -> TimedOffset | None:
         """The first record of the largest timestamp, if the reader may see it."""
-        return self._if_visible(self.log.find_newest(), isolation)
+        found = self.log.find_newest()
+        return None if found is None or found.offset >= self.visible_end(isolation) else found
 
     def epoch_for(self, offset: int) -> int:
         """The leader epoch in which the record there was written, or -1."""
@@ -311,11 +313,6 @@ class Partition:
         """Something has changed that those who wait should know, such as that it is gone."""
         for waiter in self._waiters:
             waiter.wake()
-
-    def _if_visible(self, found: TimedOffset | None, isolation: Isolation) -> TimedOffset | None:
-        if found is None or found.offset >= self.visible_end(isolation):
-            return None
-        return found
 
     def _apply(self, event: Appended | Truncated) -> None:
         for effect in self._leader.step(event):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.epochs import UNDEFINED, EpochEnd
-from pyk.log.index import TimedOffset
 from pyk.replication.partition import (
     NO_EPOCH,
     Fetched,
@@ -51,12 +50,6 @@ class Unused:
 
     def visible_end(self, isolation: Isolation) -> int:
         return 0
-
-    def find_timestamp(self, timestamp: int, isolation: Isolation) -> TimedOffset | None:
-        return None
-
-    def find_newest(self, isolation: Isolation) -> TimedOffset | None:
-        return None
 
     def epoch_for(self, offset: int) -> int:
         return NO_EPOCH
