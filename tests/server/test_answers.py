@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import trio
@@ -304,3 +305,62 @@ async def test_an_answer_behind_one_that_nobody_reads_is_abandoned() -> None:
             await trio.testing.wait_all_tasks_blocked(0.01)
     assert begun == []
     gc.collect()  # Python warns of a coroutine that nobody closed, and pytest fails then.
+
+
+async def test_a_bug_at_the_end_of_a_connection_harms_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[str] = []
+
+    def fail() -> None:
+        raise ZeroDivisionError("a bug")
+
+    def dispatch(frame: Frame, peer: Peer) -> Answer:
+        peer.when_gone(fail)
+        peer.when_gone(lambda: told.append(peer.connection_id))
+        return [framed(bytes(frame))]
+
+    async with serving(dispatch) as running:
+        first, second = await connect(running), await connect(running)
+        assert await first.ask(b"one") == b"one"
+        first.hang_up()
+        while len(running.server.connections) > 1:
+            await trio.lowlevel.checkpoint()
+        assert len(told) == 1
+        assert await second.ask(b"two") == b"two"
+    assert "a bug at the end of" in caplog.text
+
+
+class Stubborn(Coroutine[Any, Any, Any]):
+    """A response that does not end as it should."""
+
+    def __await__(self) -> Any:
+        raise AssertionError("nobody awaits it")
+
+    def send(self, value: Any) -> Any:
+        raise AssertionError("nobody awaits it")
+
+    def throw(self, *error: Any) -> Any:
+        raise AssertionError("nobody awaits it")
+
+    def close(self) -> None:
+        raise ZeroDivisionError("a bug")
+
+
+async def test_a_bug_in_what_is_abandoned_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    handlers = Handlers()
+
+    def dispatch(frame: Frame, peer: Peer) -> Answer | Waiting:
+        if frame == b"stubborn":
+            return Waiting(Stubborn(), lambda _: None, holds=False)
+        return handlers(frame, peer)
+
+    async with serving(dispatch) as running:
+        first, second = await connect(running), await connect(running)
+        await first.send(b"pipe", b"stubborn", b"hold")
+        await handlers.started.wait()
+        first.hang_up()
+        while len(running.server.connections) > 1:
+            await trio.lowlevel.checkpoint()
+        assert await second.ask(b"two") == b"two"
+    assert "ZeroDivisionError: a bug" in caplog.text

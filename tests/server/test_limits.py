@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from contextlib import suppress
 
 import pytest
@@ -10,8 +11,12 @@ import trio
 import trio.testing
 
 from pyk.handlers.call import Peer
+from pyk.handlers.parked import News
+from pyk.server.connection import Connection, Shared
 from pyk.server.dispatch import Answer, Waiting
-from pyk.server.limits import Closings, Limits
+from pyk.server.hangups import HangUps
+from pyk.server.limits import Closings, Limits, Memory
+from pyk.server.watch import CLOSED_PER_TURN, watch
 from pyk.wire.frames import SMALL_BYTES_MAX, Frame
 from tests.server.clients import Client, connect, framed, serving, waiting
 
@@ -193,3 +198,30 @@ async def test_closings_are_told_once_a_second(
         "closing a connection from 10.0.0.1: nonsense",
         "closing a connection from 10.0.0.2: nonsense (and 99 others since the last such line)",
     ]
+
+
+async def test_who_has_ended_while_others_are_closed_is_left_alone() -> None:
+    pairs = [socket.socketpair() for _ in range(CLOSED_PER_TURN + 1)]
+    memory, closings = Memory(LARGE), Closings()
+    with HangUps() as hang_ups:
+        shared = Shared(lambda frame, peer: None, HASTY, memory, hang_ups, News())
+        connections = {Connection(near, somebody(), shared): near for near, _ in pairs}
+        *idle, blocked = connections
+        blocked.outbox.is_blocked = True
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, connections.keys(), HASTY, memory, closings)
+            while not idle[-1].scope.cancel_called:
+                await trio.lowlevel.checkpoint()
+            # The watch gives others a turn here, and one of those it has yet to look at goes.
+            assert not blocked.scope.cancel_called
+            connections.pop(blocked).close()
+            await trio.sleep(2 * HASTY.idle_timeout)
+            nursery.cancel_scope.cancel()
+    assert not blocked.scope.cancel_called
+    for near, far in pairs:
+        near.close()
+        far.close()
+
+
+def somebody() -> Peer:
+    return Peer(connection_id="", listener="", host="", port=0, reached_host="", reached_port=0)

@@ -29,10 +29,16 @@ class Peer(Struct, eq=False, kw_only=True):
         self._when_gone.append(call)
 
     def leave(self) -> None:
-        """The connection is over."""
-        for call in self._when_gone:
-            call()
-        self._when_gone.clear()
+        """The connection is over. All are called, and what some raise comes in a group then."""
+        calls, self._when_gone = self._when_gone, []
+        failures: list[Exception] = []
+        for call in calls:
+            try:
+                call()
+            except Exception as failure:
+                failures.append(failure)
+        if failures:
+            raise ExceptionGroup(f"{self.connection_id} has left", failures)
 
 
 class InTurn:

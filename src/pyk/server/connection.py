@@ -138,10 +138,16 @@ class Connection:
             self._shared.hang_ups.forget(self._descriptor)
             self._shared.memory.leave(self)
             self._charge(0)
+            self._socket.close()
             if self._pipeline is not None:
                 self._pipeline.abandon()
-            self._socket.close()
+            self._say_goodbye()
+
+    def _say_goodbye(self) -> None:
+        try:
             self.peer.leave()
+        except Exception:
+            logger.exception("a bug at the end of %s", self.peer.connection_id)
 
     def drain(self) -> None:
         """Read no more. Whoever waits for the client sees the end of the stream."""

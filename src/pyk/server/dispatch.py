@@ -87,7 +87,11 @@ class Waiting:
     def abandon(self) -> None:
         """Nobody will await it."""
         if isinstance(self._response, Coroutine):
-            self._response.close()
+            try:
+                self._response.close()
+            except Exception:
+                # Whoever abandons it has others to see to.
+                logger.exception("a bug in what nobody waits for")
 
 
 Dispatch: TypeAlias = Callable[[Frame, Peer], Answer | Waiting]

@@ -39,8 +39,8 @@ class HangUps:
     def watch(self, descriptor: int, tell: Callable[[], None]) -> None:
         """Have `tell` called, once, when the other side of this socket has hung up."""
         if descriptor not in self._told:
-            self._told[descriptor] = tell
             self._epoll.register(descriptor, EVENTS)
+            self._told[descriptor] = tell
 
     def forget(self, descriptor: int) -> None:
         """The socket is about to be closed."""

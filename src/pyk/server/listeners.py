@@ -118,8 +118,10 @@ class Server:
                     pause = PAUSE_MIN
                 except ConnectionAbortedError:
                     continue  # It was gone before it was here.
-                except OSError as error:
-                    logger.warning("%s cannot accept connections: %s", listener.name, error)
+                except Exception as error:
+                    is_bug = not isinstance(error, OSError)
+                    what = "%s cannot accept connections: %s"
+                    logger.warning(what, listener.name, error, exc_info=is_bug)
                     await trio.sleep(pause)
                     pause = min(2 * pause, PAUSE_MAX)
 

@@ -41,6 +41,8 @@ async def watch(
         for number, connection in enumerate(list(connections)):
             if number % CONNECTIONS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
+            if connection not in connections:
+                continue  # It has ended meanwhile: its descriptor may be another's.
             why = overdue(connection, limits, memory, trio.current_time())
             if why:
                 closings.note(connection.peer.host, WHY[why])
