@@ -130,7 +130,7 @@ async def open_broker(
         )
         nursery.start_soon(context.flusher.run)
         nursery.start_soon(upkeep.run)
-        dispatcher = Dispatcher(world.endpoints, context)
+        dispatcher = Dispatcher(world.endpoints, context, world.offload)
         nursery.start_soon(context.news.run)
         async with open_server(
             listeners_of(settings),

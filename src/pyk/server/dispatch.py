@@ -11,12 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call, InTurn, Peer
 from pyk.handlers.parked import Parked
 from pyk.handlers.table import Endpoint
+from pyk.offload import Elsewhere, in_thread
 from pyk.server.traffic import Traffic
 from pyk.sparing import Sparing
 from pyk.wire.apis import ApiKey, advertised, response_type
@@ -33,10 +34,20 @@ from pyk.wire.headers import RequestHeader
 from pyk.wire.message import layout
 from pyk.wire.request import api_key, encode_response, read_header, response_encoder
 from pyk.wire.shapes import Chunks
+from pyk.wire.writer import has_more_elements_than
 
 Answer: TypeAlias = Chunks | None
 Offer: TypeAlias = Callable[[Chunks], Chunks]
 """Sends what a client takes at once. What is left."""
+
+Finish: TypeAlias = Callable[[Any], "Answer | Coroutine[Any, Any, Answer]"]
+
+LARGE_ELEMENTS_MIN: Final = 1500
+"""A response of more elements than that is encoded elsewhere: each takes a microsecond or two."""
+ALWAYS_SMALL: Final = frozenset(
+    {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.HEARTBEAT, ApiKey.API_VERSIONS}
+)
+"""These are frequent, and their responses no larger than their requests: they are not looked at."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +61,9 @@ class Waiting:
 
     __slots__ = ("_finish", "_response", "holds")
 
-    def __init__(
-        self, response: Awaitable[Any], finish: Callable[[Any], Answer], *, holds: bool
-    ) -> None:
-        """`finish` makes the answer of the response, or of the exception that came instead."""
+    def __init__(self, response: Awaitable[Any], finish: Finish, *, holds: bool) -> None:
+        """`finish` makes the answer of the response, or of the exception that came instead. For a
+        large one it gives a coroutine."""
         self._response = response
         self._finish = finish
         self.holds = holds
@@ -69,20 +79,22 @@ class Waiting:
             raise
         except Exception as failure:
             response = failure
-        return self._finish(response)
+        answer = self._finish(response)
+        return await answer if isinstance(answer, Coroutine) else answer
 
     async def _park(self, parked: Parked, offer: Offer) -> Answer:
-        left: Answer = None
+        left: Answer | Coroutine[Any, Any, Answer] = None
 
         def take(response: Any) -> None:
             nonlocal left
             if isinstance(response, ProtocolError):
                 raise response
-            answer = self._finish(response)
-            left = None if answer is None else offer(answer)
+            left = self._finish(response)
+            if isinstance(left, list):
+                left = offer(left)
 
         await parked.wait(take)
-        return left
+        return await left if isinstance(left, Coroutine) else left
 
     def abandon(self) -> None:
         """Nobody will await it."""
@@ -101,8 +113,8 @@ class _Route:
     """One version of one API, with everything looked up."""
 
     __slots__ = (
-        "_bugs", "encode", "endpoint", "key", "read_body", "read_header", "response", "traffic",
-        "version",
+        "_body_encoder", "_bugs", "_is_small", "_offload", "encode", "endpoint", "key",
+        "read_body", "read_header", "response", "traffic", "version",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +124,7 @@ class _Route:
         endpoint: Endpoint,
         traffic: Traffic,
         bugs: Sparing,
+        offload: Elsewhere,
         *,
         is_plain: bool,
     ) -> None:
@@ -128,20 +141,37 @@ class _Route:
         self.read_header = decoder(RequestHeader, header_version)
         self.read_body = decoder(endpoint.request, version)
         self.traffic = traffic
-        encode = response_encoder(key, version, encoder(self.response, version), traffic.note_error)
+        self._is_small = key in ALWAYS_SMALL
+        self._offload = offload
+        self._body_encoder = encoder(self.response, version)
+        encode = response_encoder(key, version, self._body_encoder, traffic.note_error)
         self.encode = remembering(encode) if endpoint.repeats_itself else encode
         self._bugs = bugs
 
     def finish(
         self, began: int, handled: int, correlation_id: int, request: Any, response: Any
-    ) -> Answer:
-        """The answer that came of what is `Waiting`."""
+    ) -> Answer | Coroutine[Any, Any, Answer]:
+        """The answer that came of what is `Waiting`, or what gives it."""
         self.traffic.waited_nanoseconds += perf_counter_ns() - handled
         if isinstance(response, Exception):
             response = self.refuse(request, response)
         if response is None:
             return None
+        if self.is_large(response):
+            return self._finish_large(began, correlation_id, response)
         answer = self.encode(correlation_id, response)
+        self.traffic.count(answer, perf_counter_ns() - began)
+        return answer
+
+    def is_large(self, response: Any) -> bool:
+        return not self._is_small and has_more_elements_than(response, LARGE_ELEMENTS_MIN)
+
+    async def _finish_large(self, began: int, correlation_id: int, response: Any) -> Answer:
+        codes: list[int] = []
+        encode = response_encoder(self.key, self.version, self._body_encoder, codes.append)
+        answer = await self._offload(lambda: encode(correlation_id, response))
+        for code in codes:
+            self.traffic.note_error(code)
         self.traffic.count(answer, perf_counter_ns() - began)
         return answer
 
@@ -154,6 +184,10 @@ class _Route:
                 logger.error("%s failed over a bug%s", what, more, exc_info=failure)
             failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self.endpoint.refuse(request, failure)
+
+
+async def _at_once(response: Any) -> Any:
+    return response
 
 
 def remembering(encode: Callable[[int, Any], Chunks]) -> Callable[[int, Any], Chunks]:
@@ -176,8 +210,14 @@ def remembering(encode: Callable[[int, Any], Chunks]) -> Callable[[int, Any], Ch
 class Dispatcher:
     """The table of endpoints as a `Dispatch`."""
 
-    def __init__(self, endpoints: Mapping[ApiKey, Endpoint], broker: Any) -> None:
+    def __init__(
+        self,
+        endpoints: Mapping[ApiKey, Endpoint],
+        broker: Any,
+        offload: Elsewhere = in_thread,
+    ) -> None:
         """`broker` is what the handlers are given."""
+        self._offload = offload
         self._endpoints = endpoints
         self._broker = broker
         self._routes: dict[bytes, _Route] = {}
@@ -209,7 +249,7 @@ class Dispatcher:
             raise
         except Exception as failure:
             response = route.refuse(request, failure)
-        if type(response) is route.response:
+        if type(response) is route.response and not route.is_large(response):
             answer = route.encode(header.correlation_id, response)
             # What `Traffic.count` does, without a call: here each of them shows.
             traffic.answer_bytes += len(answer[0]) if len(answer) == 1 else sum(map(len, answer))
@@ -223,6 +263,8 @@ class Dispatcher:
         finish = partial(route.finish, began, perf_counter_ns(), header.correlation_id, request)
         if isinstance(response, InTurn):
             return Waiting(response.outcome, finish, holds=True)
+        if type(response) is route.response:
+            return Waiting(_at_once(response), finish, holds=True)
         return Waiting(response, finish, holds=not endpoint.is_pipelined)
 
     def _first_of_its_kind(self, frame: Frame, peer: Peer) -> Answer | Waiting:
@@ -247,7 +289,9 @@ class Dispatcher:
         kind = bytes(frame[:4])
         uses = self._plain_uses[kind] = self._plain_uses.get(kind, 0) + 1
         is_plain = uses <= PLAIN_USES and len(frame) <= PLAIN_BYTES_MAX
-        self._routes[kind] = _Route(key, version, endpoint, traffic, self._bugs, is_plain=is_plain)
+        self._routes[kind] = _Route(
+            key, version, endpoint, traffic, self._bugs, self._offload, is_plain=is_plain
+        )
         try:
             return self(frame, peer)
         finally:
