@@ -28,7 +28,7 @@ async def make_topics(names: Sequence[str], broker: Context) -> dict[str, KafkaE
 
     return {
         name: each
-        for name, each in await broker.mirror.carry_out(decide)
+        for name, each in await broker.carry_out(decide, len(names))
         if isinstance(each, KafkaError) and each.code != ErrorCode.TOPIC_ALREADY_EXISTS
     }
 

@@ -107,8 +107,8 @@ async def alter(
         return Plan(outcomes, compares, operations)
 
     if validate_only:
-        return decide(broker.image).outcome
-    outcomes = await broker.mirror.carry_out(decide)
+        return await broker.validate(decide, len(edits))
+    outcomes = await broker.carry_out(decide, len(edits))
     for (resource, edit), refusal in zip(edits, outcomes, strict=True):
         if resource.type == ResourceType.BROKER_LOGGER and refusal is None:
             assert edit.loggers is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec import Struct, field
 
@@ -15,6 +15,7 @@ from pyk.handlers.call import Peer
 from pyk.handlers.failures import Failures, Tasks
 from pyk.handlers.parked import News
 from pyk.log.directory import DataDirectory
+from pyk.metadata.controller import Plan
 from pyk.metadata.image import Broker, ClusterImage, Features, Topic
 from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from pyk.sharing.shares import Shares
     from pyk.wire.messages.api_versions import ApiVersionsResponse
 
+T = TypeVar("T")
+
+DECIDED_AT_ONCE_MAX: Final = 50
+"""How many topics, partitions or configurations may be decided about before others have a turn."""
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 
@@ -190,6 +195,20 @@ class Context(Struct, kw_only=True):
 
     def topic_config(self, name: str) -> TopicConfig:
         return self.settings.topic_config(self.image.topic_config(name).values)
+
+    async def carry_out(self, decide: Callable[[ClusterImage], Plan[T]], size: int) -> T:
+        """Commit what is decided from the image; see `Mirror.carry_out`. If it is about much it is
+        decided elsewhere: `decide` reads nothing that changes. Raise KafkaError."""
+        if size <= DECIDED_AT_ONCE_MAX:
+            return await self.mirror.carry_out(decide)
+        return await self.mirror.carry_out(lambda image: self.offload(lambda: decide(image)))
+
+    async def validate(self, decide: Callable[[ClusterImage], Plan[T]], size: int) -> T:
+        """The same, without a commit."""
+        if size <= DECIDED_AT_ONCE_MAX:
+            return decide(self.image).outcome
+        image = self.image
+        return (await self.offload(lambda: decide(image))).outcome
 
     def address_of(self, broker: Broker, peer: Peer) -> tuple[str, int]:
         """Where a client reaches a broker by the listener that it used to reach this one: as it is

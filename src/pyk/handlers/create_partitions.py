@@ -26,10 +26,11 @@ async def handle(
         return create_partitions(image, wanted, broker.rng)
 
     with within(request.timeout_ms):
+        size = sum(max(each.count, 1) for each in wanted)
         if request.validate_only:
-            outcomes = decide(broker.image).outcome
+            outcomes = await broker.validate(decide, size)
         else:
-            outcomes = await broker.mirror.carry_out(decide)
+            outcomes = await broker.carry_out(decide, size)
     return CreatePartitionsResponse(
         results=[
             _result(name, outcome if isinstance(outcome, KafkaError) else None)

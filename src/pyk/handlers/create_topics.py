@@ -25,6 +25,7 @@ from pyk.metadata.topics import (
     TopicDefaults,
     create_topics,
 )
+from pyk.turns import Work, in_turns
 from pyk.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -45,17 +46,24 @@ async def handle(request: CreateTopicsRequest, call: Call, broker: Context) -> C
         return create_topics(image, topics, defaults, broker.rng)
 
     with within(request.timeout_ms):
+        size = sum(max(each.num_partitions, len(each.assignments), 1) for each in request.topics)
         if request.validate_only:
-            outcomes = decide(broker.image).outcome
+            outcomes = await broker.validate(decide, size)
         else:
-            outcomes = await broker.mirror.carry_out(decide)
+            outcomes = await broker.carry_out(decide, size)
+    return await in_turns(_answer(outcomes, broker))
+
+
+def _answer(outcomes: list[Creation], broker: Context) -> Work[CreateTopicsResponse]:
     describe = _described_once(broker.settings_in(broker.image))
-    results = [
-        _refused(name, outcome)
-        if isinstance(outcome, KafkaError)
-        else _created(name, outcome, describe(outcome.configs))
-        for name, outcome in outcomes
-    ]
+    results = []
+    for name, outcome in outcomes:
+        results.append(
+            _refused(name, outcome)
+            if isinstance(outcome, KafkaError)
+            else _created(name, outcome, describe(outcome.configs))
+        )
+        yield
     return CreateTopicsResponse(topics=results)
 
 

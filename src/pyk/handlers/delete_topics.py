@@ -22,7 +22,9 @@ async def handle(request: DeleteTopicsRequest, call: Call, broker: Context) -> D
         raise KafkaError(code, "delete.topic.enable is false.")
     references = _references(request)
     with within(request.timeout_ms):
-        outcomes = await broker.mirror.carry_out(lambda image: delete_topics(image, references))
+        outcomes = await broker.carry_out(
+            lambda image: delete_topics(image, references), len(references)
+        )
     return DeleteTopicsResponse(responses=[_result(*outcome) for outcome in outcomes])
 
 

@@ -5,7 +5,7 @@ A resource that is there twice is answered twice. No keys are all keys, and so i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from pyk.config.description import (
@@ -22,6 +22,7 @@ from pyk.handlers.call import Call
 from pyk.handlers.config_resources import ResourceType, broker_id_of
 from pyk.handlers.context import Context
 from pyk.metadata.topic_names import check_topic_name
+from pyk.turns import Work, answered
 from pyk.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,7 +36,13 @@ DYNAMIC_BROKER_LOGGER_CONFIG: Final = 6
 """A source, beside those of `config.description`."""
 
 
-def handle(request: DescribeConfigsRequest, call: Call, broker: Context) -> DescribeConfigsResponse:
+def handle(
+    request: DescribeConfigsRequest, call: Call, broker: Context
+) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
+    return answered(_answer(request, broker))
+
+
+def _answer(request: DescribeConfigsRequest, broker: Context) -> Work[DescribeConfigsResponse]:
     results = []
     for resource in request.resources:
         try:
@@ -44,6 +51,7 @@ def handle(request: DescribeConfigsRequest, call: Call, broker: Context) -> Desc
             results.append(_refused(resource, refusal))
         else:
             results.append(_described(resource, configs))
+        yield
     return DescribeConfigsResponse(results=results)
 
 

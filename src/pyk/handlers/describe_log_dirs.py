@@ -7,7 +7,7 @@ no bytes. Logs that are dormant stay so.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from pyk.declared import NamedTuple
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.turns import Work, answered
 from pyk.types import TopicPartition
 from pyk.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -34,10 +35,18 @@ class Space(NamedTuple):
     usable_bytes: int
 
 
-def handle(request: DescribeLogDirsRequest, call: Call, broker: Context) -> DescribeLogDirsResponse:
+def handle(
+    request: DescribeLogDirsRequest, call: Call, broker: Context
+) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
+    return answered(_answer(request, broker))
+
+
+def _answer(request: DescribeLogDirsRequest, broker: Context) -> Work[DescribeLogDirsResponse]:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in _here(_asked(request, broker), broker):
-        topics.setdefault(partition.topic, []).append(_described(partition, broker))
+    for partition in _asked(request, broker):
+        if _is_here(partition, broker):
+            topics.setdefault(partition.topic, []).append(_described(partition, broker))
+        yield
     path = broker.directory.path
     space = space_of(path)
     result = DescribeLogDirsResult(
@@ -67,11 +76,11 @@ def space_of(path: Path) -> Space:
 def _asked(request: DescribeLogDirsRequest, broker: Context) -> Iterable[TopicPartition]:
     """Each once. Without a list of topics, all of them."""
     if request.topics is None:
-        return [
+        return (
             TopicPartition(topic.name, number)
             for topic in broker.image.topics.values()
             for number in range(len(topic.partitions))
-        ]
+        )
     return dict.fromkeys(
         TopicPartition(topic.topic, number)
         for topic in request.topics
@@ -79,13 +88,11 @@ def _asked(request: DescribeLogDirsRequest, broker: Context) -> Iterable[TopicPa
     )
 
 
-def _here(partitions: Iterable[TopicPartition], broker: Context) -> Iterator[TopicPartition]:
-    for partition in partitions:
-        topic = broker.image.topics.get(partition.topic)
-        if topic is None or not 0 <= partition.partition < len(topic.partitions):
-            continue
-        if broker.node_id in topic.partitions[partition.partition].replicas:
-            yield partition
+def _is_here(partition: TopicPartition, broker: Context) -> bool:
+    topic = broker.image.topics.get(partition.topic)
+    if topic is None or not 0 <= partition.partition < len(topic.partitions):
+        return False
+    return broker.node_id in topic.partitions[partition.partition].replicas
 
 
 def _described(partition: TopicPartition, broker: Context) -> DescribeLogDirsPartition:

@@ -16,6 +16,7 @@ from pyk.handlers.operations import ALL_OF_CLUSTER, ALL_OF_TOPIC, NOT_ASKED_FOR
 from pyk.metadata.image import Broker, Topic
 from pyk.metadata.records import NO_LEADER, PartitionState
 from pyk.metadata.topic_names import check_topic_name
+from pyk.turns import Work, answered, in_turns
 from pyk.types import ZERO_UUID
 from pyk.wire.messages.metadata import (
     MetadataRequest,
@@ -31,7 +32,8 @@ def handle(
     request: MetadataRequest, call: Call, broker: Context
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     if wants_all(request, call):
-        return _answer(request, call, broker, list(broker.image.topics.values()), [])
+        topics = list(broker.image.topics.values())
+        return answered(_answer(request, call, broker, topics, []))
     asked = request.topics or []
     if not finds_topics_by_id(call) and any(
         topic.topic_id != ZERO_UUID or topic.name is None for topic in asked
@@ -40,7 +42,7 @@ def handle(
     missing = _missing(request, call, broker)
     if missing:
         return _create_and_answer(request, call, broker, missing)
-    return _answer_asked(request, call, broker)
+    return answered(_answer_asked(request, call, broker))
 
 
 def refuse(request: MetadataRequest, refusal: KafkaError) -> MetadataResponse:
@@ -80,7 +82,7 @@ async def _create_and_answer(
     request: MetadataRequest, call: Call, broker: Context, missing: Sequence[str]
 ) -> MetadataResponse:
     refused = await make_topics(missing, broker)
-    return _answer_asked(request, call, broker, refused)
+    return await in_turns(_answer_asked(request, call, broker, refused))
 
 
 def _answer_asked(
@@ -88,11 +90,12 @@ def _answer_asked(
     call: Call,
     broker: Context,
     refusals: dict[str, KafkaError] | None = None,
-) -> MetadataResponse:
+) -> Work[MetadataResponse]:
     found: list[Topic] = []
     others: list[MetadataResponseTopic] = []
     for asked in dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics or []):
         name, topic_id = asked
+        yield
         try:
             if topic_id != ZERO_UUID:
                 found.append(broker.topic_of_id(topic_id))
@@ -113,7 +116,7 @@ def _answer_asked(
                     topic_authorized_operations=NOT_ASKED_FOR,
                 )
             )
-    return _answer(request, call, broker, found, others)
+    return (yield from _answer(request, call, broker, found, others))
 
 
 def _answer(
@@ -122,18 +125,22 @@ def _answer(
     broker: Context,
     topics: Sequence[Topic],
     others: Sequence[MetadataResponseTopic],
-) -> MetadataResponse:
+) -> Work[MetadataResponse]:
     image = broker.image
     operations = ALL_OF_TOPIC
     if not request.include_topic_authorized_operations:
         operations = NOT_ASKED_FOR
+    described = []
+    for topic in topics:
+        described.append(_topic(topic, operations))
+        yield
     return MetadataResponse(
         brokers=[
             _broker(each, call.peer, broker) for each in image.brokers.values() if not each.fenced
         ],
         cluster_id=image.cluster_id,
         controller_id=broker.node_id,
-        topics=[*others, *(_topic(topic, operations) for topic in topics)],
+        topics=[*others, *described],
         cluster_authorized_operations=(
             ALL_OF_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED_FOR
         ),

@@ -9,7 +9,7 @@ be missed, as after a compaction, but never their outcome.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -48,12 +48,13 @@ class Mirror:
             await self._changed.wait()
         return self.image
 
-    async def carry_out(self, decide: Callable[[ClusterImage], Plan[T]]) -> T:
+    async def carry_out(self, decide: Callable[[ClusterImage], Plan[T] | Awaitable[Plan[T]]]) -> T:
         """Commit what is decided from the image, deciding again while it was not the newest.
         Return when the image shows what was done. Raise KafkaError."""
         while True:
             image = self.image
-            plan = decide(image)
+            decided = decide(image)
+            plan = decided if isinstance(decided, Plan) else await decided
             if not plan.operations:
                 return plan.outcome
             try:
