@@ -124,7 +124,7 @@ def _join_and_append(
 async def _join_later(
     missing: list[tuple[Topic, int]], request: ProduceRequest, call: Call, broker: Context
 ) -> ProduceResponse | None:
-    await broker.replicas.ensure_logs(missing)
+    await _ensure_logs(missing, broker)
     response = _join_and_append(request, call, broker)
     return await response if isawaitable(response) else response
 
@@ -166,7 +166,7 @@ async def _append_rest(
         if result is None
     ]
     missing = [_without_log(topic, each, call, broker) for _, _, topic, each in left]
-    await broker.replicas.ensure_logs(each for each in missing if each is not None)
+    await _ensure_logs([each for each in missing if each is not None], broker)
     turn_ends = perf_counter() + TURN_SECONDS
     for results, at, topic, each in left:
         if perf_counter() > turn_ends:
@@ -175,6 +175,14 @@ async def _append_rest(
         results[at] = await _append_in_time(topic, each, request, call, broker, joined)
     response = _respond(outcomes, request)
     return await response if isawaitable(response) else response
+
+
+async def _ensure_logs(missing: list[tuple[Topic, int]], broker: Context) -> None:
+    try:
+        await broker.replicas.ensure_logs(missing)
+    except Exception as failure:
+        # Who writes to those that are still missing is told.
+        broker.failures.note("what makes and opens logs", failure)
 
 
 def _respond(

@@ -463,8 +463,11 @@ class DataDirectory:
         if not self.is_dormant_and_closed(partition):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name_of(partition)} is not open yet")
         opening = self.begin_opening(partition)
-        outcome = opening.attempt()
-        self.end_opening(opening, outcome)
+        outcome: Log | Exception | None = OSError("it was not opened")
+        try:
+            outcome = opening.attempt()
+        finally:
+            self.end_opening(opening, outcome)
         if isinstance(outcome, OSError):
             raise storage_error(name_of(partition), outcome) from outcome
         return self.logs.get(partition)

@@ -79,11 +79,15 @@ class TopicLogs:
                 self.end_opening(opening, opening.attempt())
             return directory.log(partition)
         creation = self._begin_creation(topic, partition)
-        outcome = creation.attempt()
         try:
+            outcome = creation.attempt()
             directory.sync_names()
         except OSError as error:
             outcome = error
+        except Exception:
+            with suppress(KafkaError):
+                directory.end_creation(creation, OSError("it was not made"))
+            raise
         return self._end_creation(creation, outcome)
 
     async def ensure(self, wanted: Iterable[tuple[Topic, TopicPartition]]) -> None:
