@@ -339,12 +339,6 @@ class _Watch:
         self._is_woken = False
         read = self._waiting.reader.measure(self._key, self._asked)
         self.size = len(read.records)
-        if read.partition is not None and read.partition is not self._partition:
-            # The first record of a partition has made its log.
-            self._partition.remove_waiter(self)
-            self._partition = read.partition
-            if self._parked is not None:
-                self._partition.add_waiter(self)
         return read
 
     def _note(self) -> None:

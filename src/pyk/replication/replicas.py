@@ -136,5 +136,5 @@ class Replicas:
         led.configure(self._config_of(partition.topic))
         unused = self._unused.pop(partition, None)
         if unused is not None:
-            unused.wake_all()
+            unused.become(led)
         return led
