@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyk.errors import ErrorCode
 from pyk.handlers import list_offsets
 from pyk.handlers.context import Context
 from pyk.handlers.list_offsets import (
@@ -48,3 +49,20 @@ async def test_a_partition_that_was_never_used_answers_as_an_empty_log_and_gets_
         broker.leader_of("orders", number)
     assert unused == await listed(broker, timestamp)
     assert len(broker.directory.partitions) == PARTITIONS
+
+
+async def test_a_topic_that_is_there_twice_is_one_and_so_is_its_partition(broker: Context) -> None:
+    await create(broker, "orders", PARTITIONS)
+
+    def topic(*numbers: int) -> ListOffsetsTopic:
+        asked = [ListOffsetsPartition(partition_index=n, timestamp=LATEST) for n in numbers]
+        return ListOffsetsTopic(name="orders", partitions=asked)
+
+    request = ListOffsetsRequest(replica_id=-1, topics=[topic(0, 1), topic(1, 2), topic(1)])
+    response = await ask(list_offsets.handle, list_offsets.refuse, request, broker, version=9)
+    (found,) = response.topics
+    assert [(each.partition_index, each.error_code) for each in found.partitions] == [
+        (0, ErrorCode.NONE),
+        (1, ErrorCode.INVALID_REQUEST),
+        (2, ErrorCode.NONE),
+    ]
