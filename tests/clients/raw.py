@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING, Any, Self
 
 from pyk.wire.apis import ApiKey
+from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.request import decode_response, encode_request
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ class RawClient:
         self._socket.sendall(frame)
 
     def receive(self, key: ApiKey, version: int) -> Any:
+        """The next response. It may be as large as it is."""
         size = self._stream.read(4)
         if len(size) < 4:
             raise EOFError("the other side has hung up")
         body = self._stream.read(int.from_bytes(size, "big"))
-        _, response = decode_response(key, version, body)
+        _, response = decode_response(key, version, body, objects_max=max(len(body), OBJECTS_MAX))
         return response

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 _PORTION = 16
 """Logs that are made, opened or deleted before others get their turn."""
 _RETRY_SECONDS = 5.0
+_PORTIONS_AT_ONCE = 2
+"""Each is in a thread, and all threads want the interpreter that the loop wants, too."""
 
 
 class TopicLogs:
@@ -56,6 +58,7 @@ class TopicLogs:
         """Set, and made anew, when a thread is done with logs."""
         self._told: dict[TopicPartition, str] = {}
         """Why logs could not be opened, as it was told last."""
+        self._threads = trio.Semaphore(_PORTIONS_AT_ONCE)
         self._defaults: TopicConfig | None = None
         """What topics have that nobody has configured: another object when that changes."""
         directory.config_of = self.config_of_log
@@ -238,7 +241,8 @@ class TopicLogs:
     async def _open(self, openings: Sequence[LogOpening]) -> None:
         outcomes: Sequence[Log | Exception | None] = [OSError("not opened")] * len(openings)
         try:
-            outcomes = await self._offload(lambda: [each.attempt() for each in openings])
+            async with self._threads:
+                outcomes = await self._offload(lambda: [each.attempt() for each in openings])
         finally:
             for opening, outcome in zip(openings, outcomes, strict=True):
                 self.end_opening(opening, outcome)
@@ -257,7 +261,8 @@ class TopicLogs:
         outcomes: dict[TopicPartition, Log | OSError] = {}
 
         async def attempt(portion: Sequence[Creation]) -> None:
-            made = await self._offload(lambda: [each.attempt() for each in portion])
+            async with self._threads:
+                made = await self._offload(lambda: [each.attempt() for each in portion])
             outcomes.update(zip((each.partition for each in portion), made, strict=True))
 
         failure: OSError | None = OSError("not made")
