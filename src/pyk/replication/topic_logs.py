@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _PORTION = 16
 """Logs that are made, opened or deleted before others get their turn."""
 _RETRY_SECONDS = 5.0
-_PORTIONS_AT_ONCE = 2
+_PORTIONS_AT_ONCE = 4
 """Each is in a thread, and all threads want the interpreter that the loop wants, too."""
 
 
