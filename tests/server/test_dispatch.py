@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
@@ -14,13 +14,21 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import api_versions
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.table import Endpoint
+from pyk.offload import at_once
 from pyk.server.dispatch import Dispatcher
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pyk.wire.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from pyk.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyk.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyk.wire.request import decode_response, encode_request
 from tests.server.clients import ENDPOINTS, SERVED, Client, Running, connect, serving
+
+T = TypeVar("T")
 
 KNOWN_CLIENT = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
 
@@ -225,3 +233,55 @@ async def test_a_version_that_is_not_advertised_ends_the_connection() -> None:
                 assert isinstance(chunk, bytes)
                 await client.stream.send_all(chunk)
             assert (await client.frame() is not None) == is_answered
+
+
+class Elsewhere:
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def __call__(self, run: Callable[[], T], /) -> T:
+        self.count += 1
+        return await at_once(run)
+
+
+def described(brokers: int) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=7,
+        error_message=None,
+        cluster_id="c",
+        controller_id=1,
+        brokers=[
+            DescribeClusterBroker(broker_id=number, host="somewhere", port=9092, rack=None)
+            for number in range(brokers)
+        ],
+    )
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+@pytest.mark.parametrize(("count", "is_elsewhere"), [(3, False), (5000, True)])
+async def test_a_large_response_is_encoded_elsewhere(
+    count: int, is_elsewhere: bool, is_later: bool
+) -> None:
+    async def later() -> DescribeClusterResponse:
+        await trio.lowlevel.checkpoint()
+        return response
+
+    response, elsewhere = described(count), Elsewhere()
+    endpoint = Endpoint(
+        DescribeClusterRequest, lambda *_: later() if is_later else response, lambda *_: response
+    )
+    dispatcher = Dispatcher({ApiKey.DESCRIBE_CLUSTER: endpoint}, None, elsewhere)
+    async with serving(dispatcher) as running:
+        client = await connect(running)
+        for number in range(3):
+            request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+            chunks = encode_request(ApiKey.DESCRIBE_CLUSTER, 1, number, "client", request)
+            await client.stream.send_all(b"".join(chunks))  # type: ignore[arg-type]
+        for number in range(3):
+            reply = await client.frame()
+            assert reply is not None
+            assert decode_response(ApiKey.DESCRIBE_CLUSTER, 1, reply) == (number, response)
+    assert elsewhere.count == (3 if is_elsewhere else 0)
+    traffic = dispatcher.traffic[ApiKey.DESCRIBE_CLUSTER]
+    assert traffic.requests == 3
+    assert traffic.errors == {7: 3}
