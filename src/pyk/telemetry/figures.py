@@ -157,6 +157,8 @@ def cluster_families(context: Context) -> Iterator[Family]:
     yield gauge("pyk_logs_open", "Logs that are not dormant.", open_logs)
     sessions = one(len(context.fetch_sessions()))
     yield gauge("pyk_fetch_sessions", "Fetch sessions of consumers.", sessions)
+    contained = one(context.failures.count)
+    yield counter("pyk_failures_total", "Failures that went no further.", contained)
     revision = one(context.image.revision)
     yield gauge("pyk_metadata_revision", "The revision of the metadata.", revision)
     path = context.directory.path
