@@ -163,7 +163,7 @@ def resources() -> DescribeConfigsRequest:
 
 
 def epochs() -> OffsetForLeaderEpochRequest:
-    wanted = [OffsetForLeaderPartition(partition=n, leader_epoch=0) for n in range(WIDE)]
+    wanted = [OffsetForLeaderPartition(partition=n, leader_epoch=0) for n in range(WIDE)] * 5
     topic = OffsetForLeaderTopic(topic="wide", partitions=wanted)
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=[topic])
 

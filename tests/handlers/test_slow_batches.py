@@ -9,9 +9,12 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+import trio
+import trio.testing
 
 from pyk.errors import ErrorCode
 from pyk.handlers import produce as produce_
+from pyk.handlers.appends import GRACE
 from pyk.handlers.call import InTurn
 from pyk.handlers.context import Context
 from pyk.offload import at_once
@@ -209,3 +212,33 @@ async def test_others_have_their_turn_while_thousands_of_batches_are_appended(
         found = await response
         assert turns.count > 0
     assert outcomes(found) == [(ErrorCode.NONE, 0)] * 2000
+
+
+async def test_what_a_client_has_sent_is_appended_though_it_hangs_up(
+    broker: Context, elsewhere: Elsewhere
+) -> None:
+    async def ask() -> None:
+        response = begin(broker, request_for(COMPACTED, batch(1000), range(PARTITIONS), acks=0))
+        assert isawaitable(response)
+        await response
+
+    async with trio.open_nursery() as nursery:
+
+        async def hang_up() -> None:
+            nursery.cancel_scope.cancel()
+
+        elsewhere.before.append(hang_up)
+        nursery.start_soon(ask)
+    ends = {broker.leader_of(COMPACTED, number).offsets.end for number in range(PARTITIONS)}
+    assert ends == {1000}
+
+
+async def test_a_stop_does_not_wait_for_what_takes_for_ever(
+    broker: Context, elsewhere: Elsewhere, autojump_clock: trio.testing.MockClock
+) -> None:
+    response = begin(broker, request_for(COMPACTED, batch(1000), range(1)))
+    assert isawaitable(response)
+    elsewhere.before.append(trio.sleep_forever)
+    with trio.move_on_after(1):
+        await response
+    assert trio.current_time() == 1 + GRACE

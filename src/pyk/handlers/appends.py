@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """Whose client may write to internal topics, as in Kafka."""
+GRACE: Final = 5.0
+"""Seconds for what was received when its client hangs up, or the broker stops."""
 
 
 class Done(NamedTuple):
@@ -80,7 +82,29 @@ async def append_rest(
     broker: Context,
     joined: Joined,
 ) -> None:
-    """What was left, in turns, while the connection waits."""
+    """What was left, in turns, while the connection waits. A client that hangs up meanwhile has
+    sent it all the same: it is appended, if that takes no longer than GRACE."""
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope(shield=True) as scope:
+            nursery.start_soon(_end_in_time, scope)
+            await _append_left(outcomes, request, call, broker, joined)
+        nursery.cancel_scope.cancel()
+
+
+async def _end_in_time(scope: trio.CancelScope) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        scope.deadline = trio.current_time() + GRACE
+
+
+async def _append_left(
+    outcomes: list[TopicOutcome],
+    request: ProduceRequest,
+    call: Call,
+    broker: Context,
+    joined: Joined,
+) -> None:
     left = [
         (results, at, topic, topic.partition_data[at])
         for topic, results in outcomes
