@@ -44,13 +44,13 @@ from pyk.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.handlers.brokers import ask, call, create, open_context, produce
+from tests.handlers.brokers import NODE_ID, ask, call, create, open_context, produce
 from tests.handlers.turns import counting_turns
 from tests.simulated_disk import SimulatedDisk
 
 MANY = DECIDED_AT_ONCE_MAX + 1
 WIDE = 9_000
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 
 T = TypeVar("T")
 
@@ -157,7 +157,7 @@ async def test_a_change_that_came_between_is_seen(broker: Context) -> None:
 
 def resources() -> DescribeConfigsRequest:
     one = DescribeConfigsResource(
-        resource_type=TOPIC, resource_name="wide", configuration_keys=None
+        resource_type=BROKER, resource_name=str(NODE_ID), configuration_keys=None
     )
     return DescribeConfigsRequest(resources=[one] * 1000, include_synonyms=True)
 

@@ -6,7 +6,7 @@ A resource that is there twice is answered twice. No keys are all keys, and so i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyk.config.description import (
     Entry,
@@ -35,6 +35,9 @@ from pyk.wire.messages.describe_configs import (
 DYNAMIC_BROKER_LOGGER_CONFIG: Final = 6
 """A source, beside those of `config.description`."""
 
+Known: TypeAlias = dict[frozenset[tuple[str, str]], list[DescribeConfigsResourceResult]]
+"""What topics of the same configuration have in common: thousands of them are mostly alike."""
+
 
 def handle(
     request: DescribeConfigsRequest, call: Call, broker: Context
@@ -44,9 +47,10 @@ def handle(
 
 def _answer(request: DescribeConfigsRequest, broker: Context) -> Work[DescribeConfigsResponse]:
     results = []
+    known: Known = {}
     for resource in request.resources:
         try:
-            configs = _configs(resource, request, broker)
+            configs = _configs(resource, request, broker, known)
         except KafkaError as refusal:
             results.append(_refused(resource, refusal))
         else:
@@ -62,7 +66,10 @@ def refuse(request: DescribeConfigsRequest, refusal: KafkaError) -> DescribeConf
 
 
 def _configs(
-    resource: DescribeConfigsResource, request: DescribeConfigsRequest, broker: Context
+    resource: DescribeConfigsResource,
+    request: DescribeConfigsRequest,
+    broker: Context,
+    known: Known,
 ) -> list[DescribeConfigsResourceResult]:
     """All of its keys. Raise KafkaError."""
     image, name = broker.image, resource.resource_name
@@ -73,7 +80,12 @@ def _configs(
             if name not in image.topics:
                 # Kafka has no words for this one.
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-            entries = describe_topic(settings, image.topic_config(name).values)
+            values = image.topic_config(name).values
+            own = frozenset(values.items())
+            if own not in known:
+                entries = describe_topic(settings, values)
+                known[own] = [_config(entry, request) for entry in entries]
+            return known[own]
         case ResourceType.BROKER if name == "":
             entries = describe_cluster_defaults(settings)
         case ResourceType.BROKER:
@@ -110,7 +122,7 @@ def _described(
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[config for config in configs if not keys or config.name in keys],
+        configs=[config for config in configs if config.name in keys] if keys else list(configs),
     )
 
 
