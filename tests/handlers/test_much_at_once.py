@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+import trio
 
 from pyk.errors import ErrorCode
 from pyk.handlers import (
@@ -181,8 +182,8 @@ async def test_others_have_their_turn_while_much_is_described(
     broker: Context, handler: Any, request_: Any, version: int
 ) -> None:
     await create(broker, "wide", WIDE)
-    for number in range(30):
-        await create(broker, f"others-{number}", 500)
+    for number in range(300):
+        await create(broker, f"others-{number}", 100)
     async with counting_turns() as turns:
         response = handler.handle(request_, call(version), broker)
         assert isawaitable(response), "a turn is not enough"
@@ -210,6 +211,7 @@ async def test_records_of_many_partitions_are_deleted_by_a_few_syncs() -> None:
         async def delete(numbers: range) -> int:
             for number in numbers:
                 produce(broker, "wide", 2, number)
+                await trio.lowlevel.checkpoint()
             wanted = [DeleteRecordsPartition(partition_index=n, offset=1) for n in numbers]
             request = DeleteRecordsRequest(
                 topics=[DeleteRecordsTopic(name="wide", partitions=wanted)], timeout_ms=1000

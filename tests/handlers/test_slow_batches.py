@@ -204,6 +204,8 @@ async def test_others_have_their_turn_while_thousands_of_batches_are_appended(
     broker: Context,
 ) -> None:
     await create(broker, "wide", 2000)
+    topic = broker.topic_named("wide")
+    await broker.replicas.ensure_logs((topic, number) for number in range(2000))
     for number in range(2000):
         broker.leader_of("wide", number)
     response = begin(broker, request_for("wide", batch(1), range(2000)))

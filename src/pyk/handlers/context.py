@@ -12,7 +12,7 @@ from pyk.config.topic import TopicConfig
 from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Peer
-from pyk.handlers.failures import Failures, Tasks
+from pyk.handlers.failures import Failures, Run, Tasks
 from pyk.handlers.parked import News
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import Plan
@@ -77,6 +77,11 @@ class Context(Struct, kw_only=True):
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
 
     @property
+    def start_soon(self) -> Callable[[Run], None]:
+        """Runs something beside everything else, to its end."""
+        return self.tasks.start_soon
+
+    @property
     def image(self) -> ClusterImage:
         return self.mirror.image
 
@@ -95,7 +100,7 @@ class Context(Struct, kw_only=True):
     def share_lifecycle(self) -> ShareLifecycle:
         from pyk.coordinator.share_lifecycle import ShareLifecycle
 
-        return ShareLifecycle(lambda: self.share_coordinator.persister, self.tasks.start_soon)
+        return ShareLifecycle(lambda: self.share_coordinator.persister, self.start_soon)
 
     @property
     def transactions(self) -> TransactionCoordinator:
@@ -131,7 +136,7 @@ class Context(Struct, kw_only=True):
                 group_config=GroupConfigs(lambda: self.settings, self.mirror).of,
                 sessions_max=lambda: self.settings.config.group_share_max_share_sessions,
                 now_ms=self.now_ms,
-                start_soon=self.tasks.start_soon,
+                start_soon=self.start_soon,
                 topic_for_letters=lambda name: found_or_made(name, self),
             )
             self.tasks.keep_running(self.shares_led.run)

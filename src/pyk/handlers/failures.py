@@ -79,7 +79,7 @@ class Tasks:
         try:
             await run()
         except Exception as failure:
-            self._failures.note(f"a task of the broker, {run},", failure)
+            self._failures.note(f"the broker goes on, but {run}", failure)
             self._failures.tell_of_bug(failure)
             return False
         return True

@@ -19,7 +19,7 @@ import trio
 
 from pyk.declared import NamedTuple
 from pyk.metrics import Histogram
-from pyk.server.limits import Sparing
+from pyk.sparing import Sparing
 from pyk.telemetry.process import GarbageCollection
 
 if TYPE_CHECKING:

@@ -117,11 +117,6 @@ class _Reluctant:
         if self._refuses(topic.name, number):
             raise KafkaError(self._refusal.code, self._refusal.message)
 
-    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
-        if self._refuses(topic.name, number):
-            raise KafkaError(self._refusal.code, self._refusal.message)
-        return self._replicas.leader_of_used(topic, number)
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._replicas, name)
 
