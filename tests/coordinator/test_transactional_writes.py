@@ -70,6 +70,7 @@ async def test_a_write_that_waits_for_the_coordinator_does_not_come_after_the_en
         await configure(broker, TRANSACTION_TOPIC, {"flush.messages": "1"})
         client = Client(broker)
         await client.init()
+        broker.leader_of(TOPIC, 0)  # The log is there: the write waits for nothing else.
         waiting = produce.handle(writing(client, b"late"), call(12), broker)
         assert isinstance(waiting, InTurn)
         marker = Marker(
@@ -133,6 +134,7 @@ async def test_in_v1_a_write_does_not_pass_over_one_that_found_no_coordinator() 
         await client.add(0)
     async with open_context(disk=disk) as client.broker:
         first, second = b"first", b"second"
+        client.broker.leader_of(TOPIC, 0)  # Its log is open before the coordinator's is loaded.
         refused = await client.send(first)
         assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         await settled(client.broker)
