@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,9 +27,11 @@ from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import incremental_alter_configs
 from pyk.handlers.config_resources import ResourceType
+from pyk.log.checkpoints import CLEAN_SHUTDOWN
 from pyk.metadata.controller import set_broker_defaults
 from pyk.metadata.image import Configured
 from pyk.metadata.records import BROKER_DEFAULTS
+from pyk.server.binding import CannotListen
 from pyk.server.limits import Limits
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -201,3 +204,18 @@ async def test_a_task_that_fails_does_not_end_the_broker(
         await create(broker.context, "orders")
     (record,) = [each for each in caplog.records if each.exc_info]
     assert "goes on" in record.getMessage()
+
+
+async def test_a_start_that_finds_its_port_taken_leaves_logs_as_they_were_closed(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path):
+        pass
+    mark = (tmp_path / CLEAN_SHUTDOWN).read_bytes()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = {"log.dirs": str(tmp_path), "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+        with pytest.RaisesGroup(CannotListen, flatten_subgroups=True, allow_unwrapped=True):
+            async with open_broker(BrokerSettings(config)):
+                pass
+    assert (tmp_path / CLEAN_SHUTDOWN).read_bytes() == mark

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
@@ -51,7 +51,7 @@ from pyk.replication.upkeep import Care, Upkeep
 from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
-from pyk.server.listeners import Address, Server, open_server
+from pyk.server.listeners import Address, Server, open_listeners, serve
 from pyk.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -112,9 +112,14 @@ async def open_broker(
         _open_directory(disk, path, world.offload) as directory,
         open_embedded(disk, path / DIRECTORY_NAME, world.offload) as store,
         open_mirror(store) as mirror,
+        AsyncExitStack() as stack,
         trio.open_nursery() as nursery,
     ):
         await _register(mirror, settings, disk, path)
+        # Before logs are touched: if a port is taken, the next start need not recover any.
+        bound = await stack.enter_async_context(
+            open_listeners(listeners_of(settings), limits_of(settings))
+        )
         context = _assemble(settings, mirror, directory, world, nursery)
         directory.begin()
         context.replicas.logs.move_strays_aside()
@@ -132,8 +137,8 @@ async def open_broker(
         nursery.start_soon(upkeep.run)
         dispatcher = Dispatcher(world.endpoints, context, world.offload)
         nursery.start_soon(context.news.run)
-        async with open_server(
-            listeners_of(settings),
+        async with serve(
+            bound,
             dispatcher,
             limits=limits_of(settings),
             news=context.news,

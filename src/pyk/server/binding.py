@@ -32,17 +32,29 @@ class CannotListen(OSError):
         return str(self.strerror)
 
 
-async def listen(listener: Listener, limits: Limits) -> list[socket.socket]:
-    """A socket for each address of the listener. Raise CannotListen."""
+async def bind(listener: Listener, limits: Limits) -> list[socket.socket]:
+    """A socket for each address of the listener, where nobody is heard yet. Raise CannotListen."""
     try:
-        return await _listen_anywhere(listener, limits)
+        return await _bind_anywhere(listener, limits)
     except OSError as failed:
-        where = f"{listener.host}:{listener.port}"
-        said = f"cannot listen on {where} for {listener.name}: {failed.strerror}"
-        raise CannotListen(failed.errno, said) from failed
+        raise _cannot_listen(listener, failed) from failed
 
 
-async def _listen_anywhere(listener: Listener, limits: Limits) -> list[socket.socket]:
+def listen(listener: Listener, bound: socket.socket, limits: Limits) -> None:
+    """From now on clients may connect. Raise CannotListen."""
+    try:
+        bound.listen(limits.backlog)
+    except OSError as failed:
+        raise _cannot_listen(listener, failed) from failed
+
+
+def _cannot_listen(listener: Listener, failed: OSError) -> CannotListen:
+    where = f"{listener.host}:{listener.port}"
+    said = f"cannot listen on {where} for {listener.name}: {failed.strerror}"
+    return CannotListen(failed.errno, said)
+
+
+async def _bind_anywhere(listener: Listener, limits: Limits) -> list[socket.socket]:
     host = listener.host
     found = await trio.socket.getaddrinfo(
         # As bytes where it can be: for text Python imports its tables of Unicode first.
@@ -54,7 +66,7 @@ async def _listen_anywhere(listener: Listener, limits: Limits) -> list[socket.so
     hosts = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
     for _ in range(PORT_ATTEMPTS):
         try:
-            return _listen_on_all(hosts, listener.port, limits)
+            return _bind_all(hosts, listener.port, limits)
         except OSError as error:
             # The port that was free on the first address may not be on the second.
             if listener.port or error.errno != errno.EADDRINUSE:
@@ -63,14 +75,14 @@ async def _listen_anywhere(listener: Listener, limits: Limits) -> list[socket.so
     raise failure
 
 
-def _listen_on_all(
+def _bind_all(
     hosts: Sequence[tuple[socket.AddressFamily, str]], port: int, limits: Limits
 ) -> list[socket.socket]:
     opened: list[socket.socket] = []
     missing: OSError | None = None
     for family, host in hosts:
         try:
-            bound = _listen_on(family, host, port, limits)
+            bound = _bind(family, host, port, limits)
         except OSError as error:
             # A name may have addresses of a family that this machine does not speak.
             if error.errno in NO_SUCH_FAMILY and len(hosts) > 1:
@@ -87,7 +99,7 @@ def _listen_on_all(
     return opened
 
 
-def _listen_on(family: socket.AddressFamily, host: str, port: int, limits: Limits) -> socket.socket:
+def _bind(family: socket.AddressFamily, host: str, port: int, limits: Limits) -> socket.socket:
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setblocking(False)
@@ -98,7 +110,6 @@ def _listen_on(family: socket.AddressFamily, host: str, port: int, limits: Limit
             # Connections inherit it, and later would be too late for a large window.
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.receive_buffer_bytes)
         bound.bind((host, port))
-        bound.listen(limits.backlog)
     except BaseException:
         bound.close()
         raise

@@ -10,26 +10,24 @@ period for the requests that are being handled, and then the end of all connecti
 from __future__ import annotations
 
 import logging
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import trio
 
 from pyk.declared import NamedTuple
 from pyk.handlers.call import Peer
 from pyk.handlers.parked import News
-from pyk.server.binding import Listener, listen, prepare
+from pyk.server.binding import Listener, bind, listen, prepare
 from pyk.server.connection import Connection, Shared
 from pyk.server.dispatch import Dispatch
 from pyk.server.hangups import HangUps
 from pyk.server.limits import Limits, Memory
 from pyk.server.watch import watch
-
-if TYPE_CHECKING:
-    import socket
 
 ACCEPTED_PER_TURN: Final = 8
 PAUSE_MIN: Final = 0.05
@@ -187,6 +185,21 @@ class Server:
                 self._gone.unpark_all()
 
 
+Bound: TypeAlias = Sequence[tuple[Listener, socket.socket]]
+"""Sockets that have their ports."""
+
+
+@asynccontextmanager
+async def open_listeners(listeners: Sequence[Listener], limits: Limits) -> AsyncIterator[Bound]:
+    """Have the ports, on which nobody is heard yet. Raise CannotListen."""
+    with ExitStack() as closing:
+        yield [
+            (listener, closing.enter_context(bound))
+            for listener in listeners
+            for bound in await bind(listener, limits)
+        ]
+
+
 @asynccontextmanager
 async def open_server(
     listeners: Sequence[Listener],
@@ -196,20 +209,33 @@ async def open_server(
     news: News | None = None,
     grace: float = 5.0,
 ) -> AsyncIterator[Server]:
+    """Listen, and serve while the block runs. Raise CannotListen."""
+    async with (
+        open_listeners(listeners, limits) as bound,
+        serve(bound, dispatch, limits=limits, news=news, grace=grace) as server,
+    ):
+        yield server
+
+
+@asynccontextmanager
+async def serve(
+    bound: Bound,
+    dispatch: Dispatch,
+    *,
+    limits: Limits = DEFAULTS,
+    news: News | None = None,
+    grace: float = 5.0,
+) -> AsyncIterator[Server]:
     """Serve while the block runs. `news` is what requests bring to those who wait. CannotListen
     if it cannot. What is no `Exception` in a handler ends the block at once, in an exception
     group."""
-    with ExitStack() as closing:
-        hang_ups = closing.enter_context(HangUps())
-        opened = [
-            (listener, closing.enter_context(bound))
-            for listener in listeners
-            for bound in await listen(listener, limits)
-        ]
+    with HangUps() as hang_ups:
+        for listener, opened in bound:
+            listen(listener, opened, limits)
         memory = Memory(limits.buffered_bytes_max)
         shared = Shared(dispatch, limits, memory, hang_ups, News() if news is None else news)
         async with trio.open_nursery() as nursery:
-            server = Server(opened, shared, nursery)
+            server = Server(bound, shared, nursery)
             nursery.start_soon(hang_ups.run)
             nursery.start_soon(shared.farewells.run)
             nursery.start_soon(watch, server.connections, limits, shared.memory, shared.closings)
