@@ -161,6 +161,8 @@ async def _open_directory(
         # Not after an error: what is in memory may not be what it should be, and the disk is.
         with trio.CancelScope(shield=True):
             await offload(directory.close)
+        for partition, failure in directory.not_closed.items():
+            logger.error("%s is to be recovered at the next start: %s", partition, failure)
     finally:
         directory.let_go()
 
@@ -212,7 +214,7 @@ def _assemble(
         return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
 
     flusher, failures = Flusher(world.offload), Failures()
-    logs = TopicLogs(directory, config_of, mirror.image, world.offload)
+    logs = TopicLogs(directory, config_of, mirror.image, world.offload, newest=lambda: mirror.image)
     replicas = Replicas(config.node_id, logs, flusher, config_of)
     broker = Context(
         node_id=config.node_id,

@@ -98,15 +98,14 @@ def _assembled(
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
     flusher, failures, rng = Flusher(at_once), Failures(), Random(1)
+    logs = TopicLogs(directory, config_of, mirror.image, at_once, newest=lambda: mirror.image)
     fetch_sessions = FetchSessions(100, rng)
     broker = Context(
         node_id=NODE_ID,
         settings=settings,
         mirror=mirror,
         directory=directory,
-        replicas=Replicas(
-            NODE_ID, TopicLogs(directory, config_of, mirror.image, at_once), flusher, config_of
-        ),
+        replicas=Replicas(NODE_ID, logs, flusher, config_of),
         flusher=flusher,
         fetch_sessions=lambda: fetch_sessions,
         producer_ids=ProducerIdBlocks(mirror),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,34 @@ def test_a_partition_behind_a_symbolic_link_is_not_followed(tmp_path: Path) -> N
     again.sweep(0)
     again.sweep(10**12)
     assert {path: path.read_bytes() for path in elsewhere.iterdir()} == before
+
+
+def test_one_log_that_cannot_be_closed_is_recovered_alone(tmp_path: Path) -> None:
+    directory = DataDirectory.open(RealDisk(), tmp_path, lambda _: LogConfig())
+    for number in range(3):
+        add(directory.create(TopicPartition("t", number), TOPIC_ID, LogConfig()), batch(1))
+    shutil.rmtree(tmp_path / "t-1")
+    directory.close()
+    assert directory.not_closed.keys() == {TopicPartition("t", 1)}
+    again = DataDirectory.hold(RealDisk(), tmp_path)
+    again.begin()
+    assert again.was_clean
+    assert again.partitions == {TopicPartition("t", 0), TopicPartition("t", 2)}
+    assert again.to_recover == []
+
+
+def test_logs_stay_closed_and_kept_if_the_metadata_cannot_be_read_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    directory = DataDirectory.open(RealDisk(), tmp_path, lambda _: LogConfig())
+    add(directory.create(TopicPartition("t", 0), TOPIC_ID, LogConfig()), batch(1))
+    directory.let_go()
+    again = DataDirectory.hold(RealDisk(), tmp_path)
+    again.begin()
+    again.keeps_strays = True
+    again.reject(TopicPartition("t", 0))
+    assert again.to_recover == []
+    again.close()
+    last = DataDirectory.hold(RealDisk(), tmp_path)
+    last.begin()
+    assert last.to_recover == [TopicPartition("t", 0)]

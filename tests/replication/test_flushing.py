@@ -250,3 +250,25 @@ async def test_a_full_segment_that_cannot_be_flushed_is_tried_again(
         await trio.testing.wait_all_tasks_blocked()
         assert log.flushed_end >= log.rolled_end == 3
         nursery.cancel_scope.cancel()
+
+
+async def test_segments_that_fill_while_one_is_flushed_are_flushed_too(disk: SimulatedDisk) -> None:
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=200))
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+
+    def fill() -> None:
+        for _ in range(5):
+            append(log)
+        flusher.note_append(log)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        fill()
+        await trio.testing.wait_all_tasks_blocked()
+        fill()
+        for _ in range(5):
+            gate.limit.release()
+            await trio.testing.wait_all_tasks_blocked()
+        assert not log.has_unflushed_segments
+        nursery.cancel_scope.cancel()

@@ -11,12 +11,13 @@ from typing import TypeVar
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
-from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
 from pyk.offload import Elsewhere, at_once
 from pyk.replication.topic_logs import TopicLogs
@@ -58,10 +59,19 @@ def disk() -> CountingDisk:
     return CountingDisk()
 
 
-def opened(disk: SimulatedDisk, of: Topic, offload: Elsewhere = at_once) -> TopicLogs:
+def opened(
+    disk: SimulatedDisk,
+    of: Topic,
+    offload: Elsewhere = at_once,
+    newest: Callable[[], ClusterImage] | None = None,
+    configs: dict[str, str] | None = None,
+) -> TopicLogs:
     directory = DataDirectory.open(disk, ROOT / "data", lambda _: LogConfig(), may_be_dormant=True)
     settings = BrokerSettings()
-    return TopicLogs(directory, lambda _: settings.topic_config({}), image(of), offload)
+    configs = configs or {}
+    return TopicLogs(
+        directory, lambda _: settings.topic_config(configs), image(of), offload, newest
+    )
 
 
 def every(of: Topic) -> list[tuple[Topic, TopicPartition]]:
@@ -189,4 +199,141 @@ async def test_deleting_goes_on_when_the_disk_takes_it_again(
         logs.on_image(image())
         await trio.sleep(60)
         nursery.cancel_scope.cancel()
+    assert not logs.directory.partitions
+
+
+class Gate:
+    """Threads wait here, before or after they have done their work."""
+
+    def __init__(self, *, is_before: bool) -> None:
+        self.opened = trio.Event()
+        self._is_before = is_before
+
+    async def __call__(self, run: Callable[[], T], /) -> T:
+        if self._is_before:
+            await self.opened.wait()
+        result = run()
+        await self.opened.wait()
+        return result
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+async def test_a_topic_that_goes_before_its_log_is_made_takes_it_along(
+    disk: CountingDisk, is_before: bool
+) -> None:
+    of, gate = topic(1), Gate(is_before=is_before)
+    logs = opened(disk, of, gate)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.ensure, every(of))
+        await trio.testing.wait_all_tasks_blocked()
+        logs.on_image(image())
+        nursery.start_soon(logs.delete_those_due)
+        await trio.testing.wait_all_tasks_blocked()
+        gate.opened.set()
+    assert not logs.directory.partitions
+    assert len(disk.directories()) == 2
+    assert disk.directories()[1].name.endswith("-delete")
+
+
+@pytest.mark.parametrize("attempt", range(8), ids=str)
+async def test_who_has_waited_with_a_topic_of_the_past_leaves_the_new_one_alone(
+    disk: CountingDisk, attempt: int
+) -> None:
+    old, new, gate = topic(1), topic(1, OTHER_ID), Gate(is_before=False)
+    newest = image(old)
+    logs = opened(disk, old, gate, lambda: newest)
+    partition = TopicPartition("orders", 0)
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(logs.ensure, every(old))
+        await trio.testing.wait_all_tasks_blocked()
+        newest = image(new)
+        logs.on_image(newest)
+        nursery.start_soon(logs.ensure, every(new))
+        await trio.testing.wait_all_tasks_blocked()
+        gate.opened.set()
+    log = logs.get_or_create(new, partition)
+    add(log, batch(1))
+    with pytest.raises(KafkaError) as refused:
+        logs.get_or_create(old, partition)
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    await logs.ensure(every(old))
+    assert logs.get_or_create(new, partition) is log
+    assert not log.is_dropped
+    assert log.end_offset == 1
+
+
+async def test_a_log_that_a_thread_has_is_led_here_soon(disk: CountingDisk) -> None:
+    """Clients ask again then. Another code would have them give up."""
+    of, gate = topic(2), Gate(is_before=False)
+    logs = opened(disk, of)
+    await logs.ensure(every(of)[:1])
+    logs.directory.close()
+    logs = opened(disk, of, gate)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.ensure, every(of))
+        await trio.testing.wait_all_tasks_blocked()
+        for _, partition in every(of):
+            with pytest.raises(KafkaError) as refused:
+                logs.get_or_create(of, partition)
+            assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        gate.opened.set()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_a_configuration_that_changes_while_a_thread_has_the_log_holds(
+    disk: CountingDisk, is_there: bool
+) -> None:
+    of, gate, configs = topic(1), Gate(is_before=False), {"retention.ms": "1000"}
+    if is_there:
+        logs = opened(disk, of)
+        await logs.ensure(every(of))
+        logs.directory.close()
+    logs = opened(disk, of, gate, configs=configs)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.ensure, every(of))
+        await trio.testing.wait_all_tasks_blocked()
+        configs["retention.ms"] = "-1"
+        logs.on_image(replace(image(of), configured={"topics": Configured()}))
+        gate.opened.set()
+    [log] = logs.directory.logs.values()
+    assert log.config.retention_ms == -1
+
+
+async def test_a_bug_in_opening_one_log_is_told_and_the_others_are_opened(
+    disk: CountingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    of = topic(3)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    logs.directory.close()
+    logs = opened(disk, of)
+
+    def config_of(partition: TopicPartition, topic_id: Uuid) -> LogConfig | None:
+        if partition.partition == 1:
+            raise ZeroDivisionError("a bug")
+        return LogConfig()
+
+    logs.directory.config_of = config_of
+    with trio.fail_after(5):
+        await logs.ensure(every(of))
+        await logs.ensure(every(of))
+    assert logs.directory.logs.keys() == {TopicPartition("orders", n) for n in (0, 2)}
+    assert "the log of orders-1 cannot be opened: a bug" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
+    with pytest.raises(KafkaError):
+        logs.get_or_create(of, TopicPartition("orders", 1))
+
+
+async def test_one_topic_whose_logs_cannot_be_deleted_keeps_no_other(disk: CountingDisk) -> None:
+    first, second = topic(1), Topic("other", OTHER_ID, (STATE,), revision=1)
+    logs = opened(disk, first)
+    logs.on_image(image(first, second))
+    await logs.ensure([(first, TopicPartition("orders", 0)), (second, TopicPartition("other", 0))])
+    logs.on_image(image())
+    disk.renames_that_fail = 1
+    with pytest.raises(OSError, match="Input/output"):
+        await logs.delete_those_due()
+    assert len(logs.directory.partitions) == 1
+    await logs.delete_those_due()
     assert not logs.directory.partitions

@@ -54,6 +54,14 @@ class FailingDisk(SimulatedDisk):
         self._check_path(path)
         super().rename(path, to)
 
+    unlisted: Path | None = None
+    """Its names cannot be had."""
+
+    def names(self, path: Path) -> list[str]:
+        if path == self.unlisted:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return super().names(path)
+
     def _check_path(self, path: Path) -> None:
         if self.failing is not None and self.failing in path.parents:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
@@ -218,3 +226,42 @@ async def test_a_compaction_ends_when_nobody_wants_it_any_more(disk: FailingDisk
     assert [type(each).__name__ for each in asked] == ["Interrupted"]
     assert not [name for name in disk.names(log.directory) if "cleaned" in name]
     assert log.begin_compaction(NOW_MS) is not None, "it can be done again"
+
+
+async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_compaction(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = opened(disk)
+    for partition in (ONE, TWO):
+        filled(directory, partition)
+    directory.close()
+    again = opened(disk)
+    disk.unlisted = again.path / "orders-0"
+    configs = {**OF_TOPIC, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    async with kept(again, configs):
+        await trio.sleep(40)
+        assert again.logs[TWO].cleaned_until > 0
+    assert "the log of orders-0 cannot be opened" in caplog.text
+
+
+async def test_a_log_that_is_opened_while_others_are_looked_at_ends_no_pass(
+    disk: FailingDisk,
+) -> None:
+    directory = opened(disk)
+    numbers = range(150)
+    image = ClusterImage(topics={"orders": Topic("orders", ID, (STATE,) * 150, revision=1)})
+    for number in numbers:
+        directory.create(TopicPartition("orders", number), ID, SMALL)
+    directory.close()
+    again = opened(disk)
+    last = TopicPartition("orders", 149)
+
+    async def interfered(run: Callable[[], T], /) -> T:
+        await trio.lowlevel.checkpoint()
+        if again.may_open(last):
+            again.log(last)
+        return run()
+
+    async with kept(again, image=image, offload=interfered) as upkeep:
+        await upkeep._retire_all()
+        assert upkeep.failures == 0

@@ -53,6 +53,7 @@ from pyk.log.offset_checkpoints import Checkpoint, OffsetCheckpoints, Offsets
 from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
 from pyk.log.segments import CorruptLog
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
+from pyk.wire.compression import CorruptBatch
 
 LOCK: Final = ".lock"
 KAFKAS_METADATA: Final = "__cluster_metadata-0"
@@ -74,6 +75,8 @@ class DataDirectory:
         self.config_of: Callable[[TopicPartition, Uuid], LogConfig | None] = lambda *_: LogConfig()
         """What the configuration of a partition's topic asks for. None if nobody knows the topic,
         or not under this id: then the log is moved aside."""
+        self.not_closed: dict[TopicPartition, Exception] = {}
+        """What `close` could not make durable, and why."""
         self.moved_aside: list[Path] = []
         """Where logs of topics that nobody knows were moved to, until somebody reports it."""
         self.keeps_strays = False
@@ -321,6 +324,7 @@ class DataDirectory:
         """Forget a log whose topic nobody knows, durably, and keep its files. Raise OSError."""
         if self.keeps_strays:
             self._dormant.discard(partition)
+            self._to_recover.discard(partition)
             self.logs.pop(partition, None)
             self.failed[partition] = UnknownTopic("its topic is not known")
             return
@@ -413,14 +417,18 @@ class DataDirectory:
             self.end_removal(removal.run())
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Make everything durable, and say so. Raise OSError if it cannot be: then nothing is
-        said, and the next start recovers."""
-        for log in self.logs.values():
-            log.close()
+        """Make everything durable, and say so: but for logs that cannot be, which the next start
+        recovers. Raise OSError if nothing can be said."""
+        to_recover = self.failed.keys() | self._to_recover
+        for partition, log in self.logs.items():
+            try:
+                log.close()
+            except (OSError, KafkaError, CorruptBatch) as failure:
+                self.not_closed[partition] = failure
+                to_recover.add(partition)
         self.checkpoint()
         self.retry_sync()
-        to_recover = sorted(map(name_of, self.failed.keys() | self._to_recover))
-        mark_clean_shutdown(self._disk, self.path, broker_epoch, to_recover)
+        mark_clean_shutdown(self._disk, self.path, broker_epoch, sorted(map(name_of, to_recover)))
         self.let_go()
 
     def let_go(self) -> None:
@@ -460,7 +468,12 @@ class DataDirectory:
 
     def _wake(self, partition: TopicPartition) -> Log | None:
         """Open a log that was closed. Raise KafkaError if a thread has it, or the disk fails."""
-        if not self.is_dormant_and_closed(partition):
+        if partition in self._opening:
+            # Soon: clients ask again for who leads it, and then here.
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name_of(partition)} is being opened"
+            )
+        if partition in self._to_recover:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name_of(partition)} is not open yet")
         opening = self.begin_opening(partition)
         outcome: Log | Exception | None = OSError("it was not opened")

@@ -25,22 +25,7 @@ class DormantLog(NamedTuple):
 
 
 def is_retention_due(log: DormantLog, now_ms: int) -> bool:
-    """Whether a segment may have to go. What cannot be looked at is for somebody who opens it."""
-    try:
-        return _is_retention_due(log, now_ms)
-    except OSError:
-        return True
-
-
-def is_compaction_due(log: DormantLog, now_ms: int) -> bool:
-    """Whether there is something that was not compacted yet."""
-    if not log.config.is_compacted:
-        return False
-    bases = _bases(log)
-    return len(bases) > 1 and log.cleaned_until < bases[-1]
-
-
-def _is_retention_due(log: DormantLog, now_ms: int) -> bool:
+    """Whether a segment may have to go. Raise OSError."""
     bases = _bases(log)
     if not bases:
         return False
@@ -56,6 +41,14 @@ def _is_retention_due(log: DormantLog, now_ms: int) -> bool:
     if config.retention_ms == UNLIMITED:
         return False
     return now_ms - _newest_ms(log, bases[0]) > config.retention_ms
+
+
+def is_compaction_due(log: DormantLog, now_ms: int) -> bool:
+    """Whether there is something that was not compacted yet. Raise OSError."""
+    if not log.config.is_compacted:
+        return False
+    bases = _bases(log)
+    return len(bases) > 1 and log.cleaned_until < bases[-1]
 
 
 def _newest_ms(log: DormantLog, base: int) -> int:

@@ -22,6 +22,7 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.segments import CorruptLog
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
+from pyk.wire.compression import CorruptBatch
 
 
 class UnknownTopic(Exception):
@@ -48,13 +49,31 @@ class LogOpening(Struct):
     def attempt(
         self, checkpoint: Callable[[int], None] = lambda checked_bytes: None
     ) -> Log | Exception | None:
-        """The log, or why there is none: CorruptLog, DamagedCheckpoint, UnknownTopic or OSError.
-        None if it was only being made when a crash came. `checkpoint` is told now and then of how
-        many bytes more were recovered, and may raise to stop."""
+        """The log, or why there is none: CorruptLog, DamagedCheckpoint, UnknownTopic, OSError, or a
+        bug. None if it was only being made when a crash came. `checkpoint` is told now and then of
+        how many bytes more were recovered, and may raise to stop."""
+        stopped = False
+
+        def passing(checked_bytes: int) -> None:
+            nonlocal stopped
+            try:
+                checkpoint(checked_bytes)
+            except BaseException:
+                stopped = True
+                raise
+
         try:
-            return self._open(checkpoint)
+            return self._open(passing)
         except (CorruptLog, DamagedCheckpoint, UnknownTopic, OSError) as failure:
             return failure
+        except CorruptBatch as damage:
+            # Met behind what opening looks at: where producers are replayed, say.
+            return CorruptLog(f"{name_of(self.partition)}: {damage}")
+        except Exception as bug:
+            if stopped:
+                raise
+            # Whatever it is, it is this log's, and whoever waits for it must hear of it.
+            return bug
 
     def _open(self, checkpoint: Callable[[int], None]) -> Log | None:
         path = self.data_directory / name_of(self.partition)

@@ -84,7 +84,9 @@ class Flusher:
                     del self._rolled[log]
 
     async def _flush_segments(self, log: Log) -> None:
-        await self.wait_durable(log, log.rolled_end)
+        # Others may fill while one is flushed.
+        while log.has_unflushed_segments and not log.is_dropped:
+            await self.wait_durable(log, log.rolled_end)
         log.release()
 
     async def _contain(self, log: Log, act: Callable[[Log], Awaitable[None]]) -> None:

@@ -16,12 +16,14 @@ from typing import TypeVar
 import trio
 
 from pyk.config.topic import TopicConfig
-from pyk.errors import KafkaError, storage_error
+from pyk.errors import ErrorCode, KafkaError, storage_error
+from pyk.log.checkpoints import DamagedCheckpoint
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.dormant import DormantLog
 from pyk.log.log import Log
 from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
+from pyk.log.segments import CorruptLog
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.offload import Elsewhere, in_thread
 from pyk.types import TopicPartition, Uuid
@@ -44,12 +46,15 @@ class TopicLogs:
         config_of: Callable[[str], TopicConfig],
         image: ClusterImage | None = None,
         offload: Elsewhere = in_thread,
+        newest: Callable[[], ClusterImage] | None = None,
     ) -> None:
-        """`image` is what is known of topics already."""
+        """`image` is what is known of topics already. `newest` may be ahead of what was followed:
+        who has waited with a topic that it does not have any more is sent away."""
         self.directory = directory
         self._config_of = config_of
         self._offload = offload
         self._image = image or ClusterImage()
+        self._newest = newest
         """The last one that was followed."""
         self._deleted: dict[Uuid, Topic] = {}
         """Topics that are gone, and of which there may still be logs."""
@@ -136,7 +141,7 @@ class TopicLogs:
         found = []
         for partition in partitions:
             topic = self._image.topics.get(partition.topic)
-            if topic is not None:
+            if topic is not None and self.directory.may_open(partition):
                 config = LogConfig.of(self._config_of(partition.topic))
                 found.append(self.directory.peek(partition, config))
         return found
@@ -172,16 +177,25 @@ class TopicLogs:
 
     async def delete_those_due(self) -> None:
         """Delete the logs of all topics that are gone. Raise OSError: some may still be there."""
-        directory = self.directory
+        failure: OSError | None = None
         for topic_id, topic in list(self._deleted.items()):
-            numbers = range(len(topic.partitions))
-            for portion in _portions([TopicPartition(topic.name, n) for n in numbers]):
-                there = [p for p in portion if directory.topic_id_of(p) == topic_id]
-                while any(directory.is_being_opened(partition) for partition in there):
-                    await self._opened.wait()
-                directory.delete_all(p for p in there if directory.topic_id_of(p) == topic_id)
-                await trio.lowlevel.checkpoint()
-            del self._deleted[topic_id]
+            try:
+                await self._delete(topic)
+            except OSError as failed:
+                failure = failed
+            else:
+                del self._deleted[topic_id]
+        if failure is not None:
+            raise failure
+
+    async def _delete(self, topic: Topic) -> None:
+        directory, numbers = self.directory, range(len(topic.partitions))
+        for portion in _portions([TopicPartition(topic.name, number) for number in numbers]):
+            # Also one that a thread has not begun with yet.
+            while any(directory.is_being_opened(partition) for partition in portion):
+                await self._opened.wait()
+            directory.delete_all(p for p in portion if directory.topic_id_of(p) == topic.topic_id)
+            await trio.lowlevel.checkpoint()
 
     def move_strays_aside(self) -> None:
         """Move aside the logs of topics of which not even the name is known. Those of another id
@@ -206,6 +220,7 @@ class TopicLogs:
         """Whether there is a log of just this topic, which may be damaged. What is there of another
         one goes, or is moved aside. Raise KafkaError."""
         directory = self.directory
+        self._check_newest(topic)
         if not (directory.has(partition) or partition in directory.failed):
             return False
         topic_id = directory.topic_id_of(partition)
@@ -223,20 +238,43 @@ class TopicLogs:
             raise storage_error(name_of(partition), error) from error
         return partition in directory.failed
 
+    def _check_newest(self, topic: Topic) -> None:
+        """Raise KafkaError if the topic is one of the past: the log of that name is another's."""
+        now = topic if self._newest is None else self._newest().topics.get(topic.name)
+        if now is None or now.topic_id != topic.topic_id:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile"
+            )
+
     def _begin_creation(self, topic: Topic, partition: TopicPartition) -> Creation:
+        if self.directory.is_being_opened(partition):
+            # Soon: clients ask again for who leads it, and then here.
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name_of(partition)} is being made"
+            )
         config = LogConfig.of(self._config_of(topic.name))
         return self.directory.begin_creation(partition, topic.topic_id, config)
 
     def _end_creation(self, creation: Creation, outcome: Log | OSError) -> Log:
         if isinstance(outcome, OSError):
             self._tell(creation.partition, outcome, "made")
+        else:
+            config = self.config_of_log(creation.partition, creation.topic_id)
+            outcome.config = config or outcome.config
         return self.directory.end_creation(creation, outcome)
 
     def _tell(self, partition: TopicPartition, failure: Exception, what: str) -> None:
         """Log what is wrong: once, until it is another thing."""
         if self._told.get(partition) != str(failure):
             self._told[partition] = str(failure)
-            logger.error("the log of %s cannot be %s: %s", name_of(partition), what, failure)
+            is_foreseen = isinstance(failure, OSError | CorruptLog | DamagedCheckpoint)
+            logger.error(
+                "the log of %s cannot be %s: %s",
+                name_of(partition),
+                what,
+                failure,
+                exc_info=None if is_foreseen else failure,
+            )
 
     async def _open(self, openings: Sequence[LogOpening]) -> None:
         outcomes: Sequence[Log | Exception | None] = [OSError("not opened")] * len(openings)
@@ -251,6 +289,10 @@ class TopicLogs:
     def end_opening(self, opening: LogOpening, outcome: Log | Exception | None) -> None:
         """Enter what came of it, and tell of what is wrong."""
         self.directory.end_opening(opening, outcome)
+        if isinstance(outcome, Log):
+            # It may have changed while a thread was at work.
+            config = self.config_of_log(opening.partition, opening.topic_id)
+            outcome.config = config or outcome.config
         if isinstance(outcome, Exception) and not isinstance(outcome, UnknownTopic):
             self._tell(opening.partition, outcome, "opened")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tests.clients.groups.programs.member import Partition
@@ -93,9 +93,11 @@ class Copier(Actor[Kind]):
 
         self._play.wait_until(is_assigned, f"{self} has {count} partitions")
 
-    def hang(self) -> None:
-        """In the middle of a transaction: what it has written is acknowledged."""
+    def hang(self, write: Callable[[], None]) -> None:
+        """In the middle of a transaction: what it has written is acknowledged. It is told before
+        there is something to copy, which may take no time at all."""
         self.start("hang")
+        write()
         self._play.wait_until(lambda: self.is_hanging, f"{self} hangs in a transaction")
 
     def go_on(self) -> None:
