@@ -16,13 +16,10 @@ from pyk.client.address import Address
 from pyk.client.connection import Connection
 from pyk.config.settings import BrokerSettings
 from pyk.coordinator.internal_topics import GROUP_TOPIC
+from pyk.coordinator.shards import Shards
 from pyk.errors import ErrorCode
-from pyk.late_wakeups import (
-    LATE,
-    PASSES_WHEN_LATE,
-    checkpoint_between_timers,
-    let_sockets_be_read,
-)
+from pyk.late_wakeups import LATE, let_sockets_be_read
+from pyk.turns import in_turns
 from pyk.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -62,25 +59,43 @@ async def test_a_task_that_was_readable_runs_before_what_was_due(due_ago: float)
             assert order == ["read", "expired"]
 
 
-async def test_a_timer_that_holds_the_loop_lets_sockets_be_read_before_the_next() -> None:
-    passes = 0
+class Machine:
+    """Of a shard with many timers that are due."""
 
-    async def count() -> None:
+    def __init__(self, timers: int) -> None:
+        self.timers = timers
+
+    def expire(self, moment: float) -> bool:
+        is_due = self.timers > 0
+        self.timers -= is_due
+        return is_due
+
+
+async def test_timers_are_expired_together_however_busy_the_loop_is() -> None:
+    """Each pass of the loop takes longer than what counts as late."""
+    passes, shards = 0, [Machine(100) for _ in range(50)]
+
+    async def keep_busy() -> None:
         nonlocal passes
         while True:
-            await trio.lowlevel.checkpoint()
+            hold_the_loop(1.5 * LATE)
             passes += 1
-
-    async def hold() -> None:
-        hold_the_loop(2 * LATE)
+            await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(count)
-        nursery.start_soon(hold)
-        for _ in range(2):  # It may have its turn after the first.
-            await checkpoint_between_timers()
-        assert passes > PASSES_WHEN_LATE - 5
+        nursery.start_soon(keep_busy)
+        await trio.lowlevel.checkpoint()
+        moment = await let_sockets_be_read(trio.current_time())
+        await in_turns(Shards._expire_due(shards, moment))  # type: ignore[arg-type]
         nursery.cancel_scope.cancel()
+    assert not any(shard.timers for shard in shards)
+    assert passes < 10
+
+
+async def test_nothing_is_expired_that_was_not_due_when_sockets_were_let_be_read() -> None:
+    before = trio.current_time()
+    moment = await let_sockets_be_read(before - 1)
+    assert before <= moment <= trio.current_time()
 
 
 MEMBERS = 30

@@ -223,10 +223,10 @@ async def test_what_is_due_is_decided_once() -> None:
     shard = opened()
     add(shard, word("one"), word("two"))
     shard.machine.due = trio.current_time() + 100
-    assert not shard.expire()
+    assert not shard.expire(trio.current_time())
     shard.machine.due = trio.current_time()
-    assert shard.expire()
-    assert not shard.expire()
+    assert shard.expire(trio.current_time())
+    assert not shard.expire(trio.current_time())
     assert see(shard) == ["two"]
 
 
@@ -236,7 +236,7 @@ async def test_a_shard_is_loaded_from_its_log_before_it_serves() -> None:
     for text in ("one", "two", "three"):
         add(before, word(text))
     before.machine.due = trio.current_time()
-    before.expire()
+    before.expire(trio.current_time())
     after = unloaded(partition)
     with pytest.raises(KafkaError) as refusal:
         see(after)

@@ -159,13 +159,12 @@ class Shard(Generic[M]):
     def deadline(self) -> float | None:
         return self.machine.deadline() if self.is_loaded else None
 
-    def expire(self) -> bool:
-        """Do one thing of those that are due. Whether there was one. Raise KafkaError."""
-        now = trio.current_time()
+    def expire(self, moment: float) -> bool:
+        """Do one of the things that were due then. Whether there was one. Raise KafkaError."""
         deadline = self.deadline()
-        if deadline is None or deadline > now:
+        if deadline is None or deadline > moment:
             return False
-        self._perform(self.machine.expire(now))
+        self._perform(self.machine.expire(trio.current_time()))
         return True
 
     def drop(self) -> None:

@@ -25,7 +25,7 @@ from pyk.coordinator.machine import Decision, Machine, Ticket
 from pyk.coordinator.shard import Shard
 from pyk.coordinator.topic_changes import TopicChanges, topic_changes
 from pyk.errors import ErrorCode, KafkaError
-from pyk.late_wakeups import checkpoint_between_timers, let_sockets_be_read
+from pyk.late_wakeups import let_sockets_be_read
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import Plan
 from pyk.metadata.image import ClusterImage, Topic
@@ -33,6 +33,7 @@ from pyk.metadata.mirror import Mirror
 from pyk.metadata.topics import Creation, TopicDefaults, create_topics
 from pyk.offload import Elsewhere, in_thread
 from pyk.replication.replicas import Replicas
+from pyk.turns import Work, in_turns
 
 if TYPE_CHECKING:
     from random import Random
@@ -277,18 +278,21 @@ class Shards(Generic[M]):
             self._earlier = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._earlier.wait()
-            await let_sockets_be_read(self._sleeps_until)
-            for shard in self:
-                await self._expire_one(shard)
+            moment = await let_sockets_be_read(self._sleeps_until)
+            await in_turns(self._expire_due(moment))
 
-    async def _expire_one(self, shard: Shard[M]) -> None:
+    def _expire_due(self, moment: float) -> Work[None]:
         """Each timer by itself: one that fails is dropped, and the others go on."""
-        is_due = True
-        while is_due:
-            try:
-                is_due = shard.expire()
-            except KafkaError as refusal:
-                logger.warning("%s does not take what is due: %s", self._name, refusal)
-            except Exception:
-                logger.exception("a timer of %s is dropped after a bug", self._name)
-            await checkpoint_between_timers()
+        for shard in self:
+            is_due = True
+            while is_due:
+                try:
+                    is_due = shard.expire(moment)
+                except KafkaError as refusal:
+                    logger.warning("%s does not take what is due: %s", self._name, refusal)
+                    # It may be due again at once: by then others have had their turn.
+                    break
+                except Exception:
+                    logger.exception("a timer of %s is dropped after a bug", self._name)
+                if is_due:
+                    yield

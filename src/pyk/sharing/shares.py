@@ -19,7 +19,7 @@ from pyk.coordinator.share_coordinator import Persister
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.timers import Timers
 from pyk.errors import ErrorCode, KafkaError
-from pyk.late_wakeups import checkpoint_between_timers, let_sockets_be_read
+from pyk.late_wakeups import let_sockets_be_read
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.replication.partition import Isolation, Partition
 from pyk.replication.replicas import Replicas
@@ -30,6 +30,7 @@ from pyk.sharing.sessions import ShareSession, ShareSessions
 from pyk.sharing.share import Share
 from pyk.sharing.start import StartingPoint
 from pyk.sharing.tally import Tally
+from pyk.turns import Work, in_turns
 
 logger = logging.getLogger(__name__)
 
@@ -168,12 +169,15 @@ class Shares:
             self._earlier = trio.Event()
             with trio.move_on_at(self._sleeps_until):
                 await self._earlier.wait()
-            await let_sockets_be_read(self._sleeps_until)
-            while (key := self._timers.take_due(trio.current_time())) is not None:
-                share = self._shares.get(key)
-                if share is not None and not share.expire():
-                    self._timers.set(key, trio.current_time() + RETRY_AFTER)
-                await checkpoint_between_timers()
+            moment = await let_sockets_be_read(self._sleeps_until)
+            await in_turns(self._expire_due(moment))
+
+    def _expire_due(self, moment: float) -> Work[None]:
+        while (key := self._timers.take_due(moment)) is not None:
+            share = self._shares.get(key)
+            if share is not None and not share.expire():
+                self._timers.set(key, trio.current_time() + RETRY_AFTER)
+            yield
 
     # What shares need
 
