@@ -17,6 +17,10 @@ class TopicPartition(NamedTuple):
     topic: str
     partition: int
 
+    def __str__(self) -> str:
+        """As its directory is named, and as people look for it."""
+        return f"{self.topic}-{self.partition}"
+
 
 class HasDescriptor(Protocol):
     def fileno(self) -> int: ...

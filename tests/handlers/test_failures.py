@@ -15,6 +15,7 @@ from pyk.handlers.call import Peer
 from pyk.handlers.context import Context
 from pyk.handlers.failures import PAUSE_MAX, PAUSE_MIN, Failures, Run, Tasks
 from pyk.log.segments import CorruptLog
+from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
 from tests.handlers.brokers import call, create
 
@@ -137,3 +138,10 @@ def test_all_who_wait_for_the_end_of_a_connection_are_told_of_it() -> None:
     assert told == ["first", "second"]
     peer.leave()
     assert told == ["first", "second"]
+
+
+async def test_partitions_are_told_as_their_directories_are_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Failures().refusal(CorruptBatch("torn"), str(TopicPartition("orders", 3)))
+    assert "orders-3 has failed" in caplog.text
