@@ -17,9 +17,11 @@ from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
+from pyk.log.recovery import Recovery
 from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
 from pyk.offload import Elsewhere, at_once
+from pyk.replication.recovery import recover_logs
 from pyk.replication.topic_logs import TopicLogs
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
@@ -337,3 +339,21 @@ async def test_one_topic_whose_logs_cannot_be_deleted_keeps_no_other(disk: Count
     assert len(logs.directory.partitions) == 1
     await logs.delete_those_due()
     assert not logs.directory.partitions
+
+
+async def test_what_recovery_cuts_off_is_told(
+    disk: CountingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    of = topic(2)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    for log in logs.directory.logs.values():
+        add(log, batch(1), batch(2))
+    killed = disk.kill9()
+    path = ROOT / "data" / "orders-1" / f"{0:020}.log"
+    killed.flip_bit(path, killed.size(path) - 1, 0)
+    again = TopicLogs(DataDirectory.hold(killed, ROOT / "data"), logs._config_of, image(of))
+    again.directory.begin()
+    await recover_logs(again, 1, at_once, Recovery())
+    assert caplog.text.count("bytes were cut off the end of orders-1") == 1
+    assert "orders-0" not in caplog.text

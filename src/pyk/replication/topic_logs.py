@@ -253,7 +253,12 @@ class TopicLogs:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name_of(partition)} is being made"
             )
         config = LogConfig.of(self._config_of(topic.name))
-        return self.directory.begin_creation(partition, topic.topic_id, config)
+        try:
+            return self.directory.begin_creation(partition, topic.topic_id, config)
+        except KafkaError as refusal:
+            if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._tell(partition, refusal, "made")
+            raise
 
     def _end_creation(self, creation: Creation, outcome: Log | OSError) -> Log:
         if isinstance(outcome, OSError):
@@ -295,8 +300,11 @@ class TopicLogs:
             outcome.config = config or outcome.config
         if isinstance(outcome, Exception) and not isinstance(outcome, UnknownTopic):
             self._tell(opening.partition, outcome, "opened")
-        else:
-            self._told.pop(opening.partition, None)
+            return
+        self._told.pop(opening.partition, None)
+        if isinstance(outcome, Log) and outcome.dropped_bytes:
+            name, dropped = name_of(opening.partition), outcome.dropped_bytes
+            logger.warning("%s bytes were cut off the end of %s: they are damaged", dropped, name)
 
     async def _create(self, creations: Sequence[Creation]) -> None:
         """All of them, and then one sync of their names."""
