@@ -142,3 +142,15 @@ def test_no_descriptor_is_held_for_a_log_that_is_only_open(tmp_path: Path) -> No
     links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
     held = [os.readlink(link) for link in links if os.path.exists(link)]
     assert not [path for path in held if f"{tmp_path}/orders-0" in path]
+
+
+def test_nothing_of_a_log_is_swept_once_it_is_dropped_and_its_directory_gone(
+    directory: DataDirectory, old: Log
+) -> None:
+    old.advance_start(old.high_watermark)
+    assert old.retire(10**12)
+    assert old.begin_sweep(0) is None
+    directory.delete(PARTITION)
+    directory.sweep(0)
+    directory.sweep(10**12)
+    assert old.begin_sweep(10**12) is None

@@ -363,6 +363,8 @@ class Log:
 
     def begin_sweep(self, now_ms: int) -> Sweep | None:
         """Files that were renamed away long enough ago. Then `end_sweep` is told."""
+        if self.is_dropped:
+            return None
         names, snapshots = self._segments.due_for_removal(now_ms), self._state.pending_snapshots
         if not names and not snapshots:
             return None
