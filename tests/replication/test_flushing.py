@@ -18,6 +18,7 @@ from pyk.log.segment import WRITEBACK_BYTES
 from pyk.offload import at_once
 from pyk.replication.flushing import Flusher
 from pyk.wire.records import Record, build_batch
+from tests.faults.failing_disk import FailingDisk, Fault
 from tests.simulated_disk import ROOT, SimulatedDisk
 
 
@@ -271,4 +272,21 @@ async def test_segments_that_fill_while_one_is_flushed_are_flushed_too(disk: Sim
             gate.limit.release()
             await trio.testing.wait_all_tasks_blocked()
         assert not log.has_unflushed_segments
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_snapshot_that_a_roll_could_not_write_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FailingDisk()
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=300))
+    disk.plan = lambda each: Fault.EIO if each.path.suffix == ".snapshot" else None
+    flusher = Flusher(at_once)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        for _ in range(2):
+            append(log, 200)
+            flusher.note_append(log)
+            await trio.testing.wait_all_tasks_blocked()
+        assert caplog.text.count("topic-0 lacks a snapshot of its producers: ") == 1
         nursery.cancel_scope.cancel()

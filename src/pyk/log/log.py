@@ -221,6 +221,12 @@ class Log:
         """What recovery has cut off."""
         return self._segments.dropped_bytes
 
+    def untold_failure(self) -> OSError | None:
+        """Why there is no snapshot of producers, once: it costs time at the next start, and no
+        client hears of it."""
+        failure, self._state.snapshot_failure = self._state.snapshot_failure, None
+        return failure
+
     @property
     def size(self) -> int:
         return self._segments.size

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,9 +20,9 @@ from pyk.log.replay import note, replay
 from pyk.log.segment import Segment
 from pyk.log.segments import Segments
 from pyk.log.snapshots import Snapshot, Snapshots
-from pyk.log.transactions import AbortedTransaction, TransactionIndex
+from pyk.log.transactions import Aborted, AbortedTransaction, TransactionIndex
 from pyk.types import Buffer
-from pyk.wire.batch import BatchHeader
+from pyk.wire.batch import BatchHeader, ControlType
 
 _ABORTED: Final = ".txnindex"
 
@@ -41,6 +40,8 @@ class LogState:
         self._with_aborted = _with_aborted(segments.names)
         """The bases, in order, of the segments that may have aborted transactions. Most have none,
         and are not opened to see that."""
+        self.snapshot_failure: OSError | None = None
+        """Why the last snapshot was not written, until somebody tells it."""
         self.unsynced: list[Snapshot] = []
         """Files that are to be synced with the log."""
 
@@ -85,9 +86,11 @@ class LogState:
         """What is known now is what the batches before `offset` say."""
         if offset in self._snapshots.offsets:
             return
-        # Without one, replaying begins earlier, and that is all.
-        with suppress(OSError):
+        try:
             self.unsynced.append(self._snapshots.take(offset, self.producers))
+        except OSError as failed:
+            # Without one, replaying begins earlier, and that is all.
+            self.snapshot_failure = failed
 
     def secure_snapshots(self) -> bool:
         """Before segments go, what they say of producers is durable elsewhere. False if that would
@@ -139,7 +142,7 @@ class LogState:
             at = bisect_left(bases, base)
             if at == len(bases) or bases[at] != base:
                 continue
-            in_segment = self.aborted_index(base).collect(start_offset, end_offset)
+            in_segment = self._collect(base, start_offset, end_offset)
             found += in_segment.transactions
             if in_segment.is_complete:
                 break
@@ -152,6 +155,41 @@ class LogState:
             return segment.aborted
         except DamagedIndex:
             return self._rebuilt_aborted_index(segment)
+
+    def _collect(self, base: int, start_offset: int, end_offset: int) -> Aborted:
+        """What a segment's index knows, which has no checksum: what is used has been compared with
+        the log, and the index built anew if it is wrong."""
+        index = self.aborted_index(base)
+        found = index.collect(start_offset, end_offset)
+        segment = self._segments.at(base)
+        unproven = index.unproven(found.transactions)
+        if all(self._is_true(segment, each) for each in unproven):
+            index.note_proven(unproven)
+            return found
+        return self._rebuilt_aborted_index(segment).collect(start_offset, end_offset)
+
+    def _is_true(self, segment: Segment, aborted: AbortedTransaction) -> bool:
+        """Whether a transaction begins and is aborted there. What compaction has removed of it
+        nobody can say."""
+        producer_id, first_offset, last_offset, _ = aborted
+        end = segment.locate(last_offset)
+        if end is None or not end.header.is_control or end.header.producer_id != producer_id:
+            return False
+        if end.header.base_offset != last_offset:
+            return False
+        from pyk.log.markers import read_marker
+
+        marker = read_marker(segment.load(end), end.header)
+        if marker is not None and marker.outcome is not ControlType.ABORT:
+            return False
+        bases = self._segments.from_offset(first_offset)
+        begin = self._segments.at(bases[0]).locate(first_offset)
+        if begin is None or begin.header.base_offset > first_offset:
+            return True
+        header = begin.header
+        return (header.base_offset, header.producer_id) == (first_offset, producer_id) and (
+            header.is_transactional and not header.is_control
+        )
 
     def _note_aborted(self, segment: Segment, aborted: AbortedTransaction) -> None:
         segment.note_aborted(aborted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,9 @@ from typing import Final
 from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.index import DamagedIndex, IndexFile
+
+PROVEN_AT_ONCE: Final = 64
+"""Each takes as long as two small reads. Nobody waits for more of them."""
 
 _VERSION: Final = 0
 _ENTRY = struct.Struct(">hqqqq")
@@ -50,19 +54,32 @@ class TransactionIndex(IndexFile):
     def __init__(self, disk: Disk, path: Path, base_offset: int) -> None:
         super().__init__(disk, path, base_offset)
         self._entries: list[AbortedTransaction] = []
+        self._unproven: set[AbortedTransaction] = set()
+        """Those from the file, which the log has not shown to be true."""
 
     def load(self) -> None:
         """Read the file, if there is one. Raise DamagedIndex, after which the caller clears it and
         replays the segment."""
         entries: list[AbortedTransaction] = []
-        previous_offset = self._base_offset - 1
+        previous_offset, previous_stable = self._base_offset - 1, 0
         for version, *fields in _ENTRY.iter_unpack(self._read()):
             entry = AbortedTransaction(*fields)
             if version != _VERSION or entry.last_offset <= previous_offset or not _fits(entry):
                 raise DamagedIndex(f"{self._path.name} has version {version} of {entry}")
-            previous_offset = entry.last_offset
+            if entry.last_stable_offset < previous_stable:
+                raise DamagedIndex(f"{self._path.name} is not in order at {entry}")
+            previous_offset, previous_stable = entry.last_offset, entry.last_stable_offset
             entries.append(entry)
-        self._entries = entries
+        self._entries, self._unproven = entries, set(entries)
+
+    def unproven(self, entries: list[AbortedTransaction]) -> list[AbortedTransaction]:
+        """Those that are to be compared with the log."""
+        if not self._unproven:
+            return []
+        return list(islice(filter(self._unproven.__contains__, entries), PROVEN_AT_ONCE))
+
+    def note_proven(self, entries: list[AbortedTransaction]) -> None:
+        self._unproven.difference_update(entries)
 
     def _read(self) -> bytes:
         try:
@@ -112,6 +129,7 @@ class TransactionIndex(IndexFile):
         self._disk.replace(self._path, _packed(transactions))
         self._file, self._begins_again = None, False
         self._entries, self._unwritten = list(transactions), bytearray()
+        self._unproven = set()
 
     def clear(self) -> None:
         """Forget everything, and what a damaged file says."""

@@ -84,6 +84,10 @@ class Flusher:
                     del self._rolled[log]
 
     async def _flush_segments(self, log: Log) -> None:
+        failure = log.untold_failure()
+        if failure is not None:
+            name = log.directory.name
+            logger.warning("%s lacks a snapshot of its producers: %s", name, failure)
         # Others may fill while one is flushed.
         while log.has_unflushed_segments and not log.is_dropped:
             await self.wait_durable(log, log.rolled_end)
