@@ -15,6 +15,7 @@ from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
 from pyk.types import TopicPartition, Uuid
+from tests.faults.failing_disk import FailingDisk, Fault, Operation
 from tests.log.history import Batch, check_derived, headers_of
 from tests.log.test_log import ANN, add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -232,3 +233,55 @@ def test_what_was_answered_on_a_full_disk_survives_a_crash(
         assert found == headers[: len(found)]
         assert len(found) >= writer.durable_end
         check_derived(directory.logs[ONE], writer.answered[: len(found)])
+
+
+class Untaken:
+    """Half of a batch is written, and cannot be taken back for a while."""
+
+    fails_to_truncate = False
+
+    def __call__(self, operation: Operation) -> Fault | None:
+        if not operation.path.name.endswith(".log"):
+            return None
+        if operation.kind == "append" and not self.fails_to_truncate:
+            self.fails_to_truncate = True
+            return Fault.SHORT
+        return Fault.EIO if operation.kind == "truncate" and self.fails_to_truncate else None
+
+
+@pytest.mark.parametrize("then", ["roll", "append", "close"])
+def test_half_a_batch_that_could_not_be_taken_back_goes_before_anything_else(then: str) -> None:
+    disk = FailingDisk()
+    log = Log.open(disk, ROOT / "t-0", LogConfig())
+    add(log, batch(1))
+    disk.plan = Untaken()
+    assert refused(log, batch(2))
+    with pytest.raises((KafkaError, OSError)):
+        _go_on(log, then)
+    disk.plan = None
+    _go_on(log, then)
+    end = log.end_offset
+    log.close()
+    assert Log.open(disk, ROOT / "t-0", LogConfig()).end_offset == end
+    log = Log.open(disk, ROOT / "t-0", LogConfig(), recovery_point=0)
+    assert (log.end_offset, log.dropped_bytes) == (end, 0)
+
+
+def _go_on(log: Log, then: str) -> None:
+    if then == "roll":
+        log.roll()
+    elif then == "append":
+        add(log, batch(3))
+    else:
+        log.close()
+
+
+def test_a_snapshot_that_cannot_be_written_is_to_be_told_once() -> None:
+    disk = FailingDisk()
+    log = Log.open(disk, ROOT / "t-0", LogConfig())
+    add(log, batch(producer_id=ANN, sequence=0))
+    disk.plan = lambda each: Fault.EIO if each.path.suffix == ".snapshot" else None
+    log.roll()
+    assert isinstance(log.untold_failure(), OSError)
+    assert log.untold_failure() is None
+    assert not refused(log, batch(producer_id=ANN, sequence=1))

@@ -14,11 +14,13 @@ from typing import Final
 from pyk.declared import NamedTuple
 from pyk.disk import File
 from pyk.log.index import TimedOffset
+from pyk.types import Buffer
 from pyk.wire.batch import (
     CRC_COVERS_FROM,
     HEADER_BYTES,
     BatchHeader,
     check_crc,
+    iterate_batches,
     peek_header,
     wrong_crc,
 )
@@ -33,7 +35,8 @@ SEEK_BYTES = 4096
 CHECK_BYTES = 1024 * 1024
 """How much is read at once where all bytes are looked at."""
 CHEAP_BYTES: Final = 32 * 1024
-"""How many bytes of headers, and of the records of a batch, a cheap search looks at."""
+"""How many bytes of headers, and of the records of a batch, a cheap search looks at, and how many
+of batches a reader does."""
 
 
 class Placed(NamedTuple):
@@ -101,6 +104,44 @@ class Stretch(NamedTuple):
 
     def load(self, placed: Placed) -> bytes:
         return self.file.read(placed.position, placed.header.size)
+
+
+def in_order(batches: Iterator[Placed], start_offset: int, end_offset: int) -> Iterator[Placed]:
+    """The same ones. Raise CorruptBatch instead of one that contradicts those beside it, or reaches
+    beyond these offsets: no CRC covers where a batch begins.
+
+    There may be gaps, which compaction leaves. So what is behind a gap is shown to be true by what
+    follows it.
+    """
+    doubtful: Placed | None = None
+    try:
+        for placed in batches:
+            header = placed.header
+            base_offset, next_offset = header.base_offset, header.next_offset
+            if base_offset < start_offset or not base_offset < next_offset <= end_offset:
+                doubtful = None
+                raise CorruptBatch(
+                    f"the batch at {placed.position} says {base_offset} to {next_offset - 1},"
+                    f" between {start_offset} and {end_offset}"
+                )
+            if doubtful is not None:
+                yield doubtful
+            doubtful = placed if base_offset > start_offset else None
+            if doubtful is None:
+                yield placed
+            start_offset = next_offset
+    except CorruptBatch:
+        if doubtful is not None:
+            yield doubtful
+        raise
+    if doubtful is not None:
+        yield doubtful
+
+
+def whole_in(chunk: Buffer, position: int) -> Iterator[Placed]:
+    """Those that are whole in what was read at a position."""
+    for at, header in iterate_batches(chunk, torn_tail_allowed=True):
+        yield Placed(position + at, header)
 
 
 class TakesLong(Exception):

@@ -7,22 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
 from pyk.disk import Disk, File
-from pyk.log.batches import SCAN_BYTES, SEEK_BYTES, Placed, Stretch, first_in
+from pyk.log.batches import (
+    CHEAP_BYTES,
+    SCAN_BYTES,
+    SEEK_BYTES,
+    Placed,
+    Stretch,
+    first_in,
+    in_order,
+    whole_in,
+)
 from pyk.log.index import DamagedIndex, OffsetIndex, Position, TimedOffset, TimeIndex
 from pyk.types import FileSlice
-from pyk.wire.batch import BatchHeader
+from pyk.wire.batch import BatchHeader, check_crc
 from pyk.wire.compression import CorruptBatch
 from pyk.wire.records import RECORDS_BYTES_MAX
 
 NO_TIMESTAMP: Final = -1
-NOTHING_PASSED: Final = Position(0, 0)
+
+CHECKED_BATCHES: Final = 16
+"""So many of what is read first after a start have their CRCs checked, if they are not large. All
+of them would take longer than to send them, and clients check them, too."""
 
 OFFSET_SPAN_MAX: Final = 2**31 - 1
 """Indexes count offsets from the base in 32 bits."""
@@ -70,8 +82,18 @@ class IndexedBatches:
         self._bytes_since_entry = 0
         self._last: Placed | None = None
         """The batch that was appended last: who waits for records reads just that."""
-        self._passed = NOTHING_PASSED
-        """Where the batch ends that was located last: readers go on from there."""
+        self._passed: Placed | None = None
+        """The batch that was located last: readers go on from its end."""
+        self._old_bytes = self.size
+        """What is before this position was there when the segment was opened: bits may have flipped
+        in it meanwhile."""
+        self._checked = range(0)
+        """Positions where that was looked at since."""
+
+    @property
+    def end_max(self) -> int:
+        """No segment with that base can go on from there."""
+        return self.base_offset + OFFSET_SPAN_MAX + 1
 
     @property
     def _file(self) -> File:
@@ -116,18 +138,26 @@ class IndexedBatches:
         return self._file.read(placed.position, placed.header.size)
 
     def locate(self, offset: int) -> Placed | None:
-        """The batch that holds the offset, or the next one after a gap. None at the end."""
+        """The batch that holds the offset, or the next one after a gap. None at the end. Raise
+        CorruptBatch if one on the way there says what cannot be."""
         if offset >= self.next_offset:
             return None
         if self._last is not None and offset >= self._last.header.base_offset:
             return self._last
-        passed = self._passed.position if self._passed.offset <= offset else 0
+        passed = self._passed
+        if passed is not None and passed.header.next_offset > offset:
+            passed = None
+        previous = passed
         for placed in self._from_entry(lambda: self._offsets.before(offset), passed):
             if placed.header.last_offset >= offset:
-                end = placed.position + placed.header.size
-                self._passed = Position(placed.header.next_offset, end)
+                if previous is not None and placed.header.base_offset > offset:
+                    self._check_old(previous)
+                self._passed = placed
                 return placed
-        return None
+            previous = placed
+        if not self.size:
+            return None
+        raise CorruptBatch(f"{self._name} lacks {offset} to {self.next_offset - 1}")
 
     def read(self, offset: int, bytes_max: int, end_offset: int | None = None) -> Piece | None:
         """Whole batches from the one that holds `offset`: at least one, more up to `bytes_max`,
@@ -137,6 +167,8 @@ class IndexedBatches:
             return None
         limit = max(first.position + bytes_max, first.position + first.header.size)
         end, next_offset = self._boundary(first, limit, end_offset)
+        if first.position < self._old_bytes and not self._is_checked(first.position, end):
+            end, next_offset = self._check_slice(first, end, next_offset)
         records = FileSlice(self._file, first.position, end - first.position)
         return Piece(records, next_offset, first.header)
 
@@ -172,7 +204,7 @@ class IndexedBatches:
 
         end, next_offset = first.position + first.header.size, first.header.next_offset
         try:
-            for position, header in self._from_entry(near, first.position):
+            for position, header in self._from_entry(near, first):
                 reaches = end_offset is not None and header.last_offset >= end_offset
                 if position > first.position and (position + header.size > limit or reaches):
                     return position, header.base_offset
@@ -181,30 +213,65 @@ class IndexedBatches:
             pass  # What is before the damage can be read.
         return end, next_offset
 
-    def _check_offsets(self, header: BatchHeader) -> None:
-        if header.base_offset < self.next_offset:
-            raise CorruptBatch(f"{header.base_offset} comes after {self.next_offset}")
-        if header.last_offset - self.base_offset > OFFSET_SPAN_MAX:
-            raise CorruptBatch(f"{header.last_offset} is too far from {self.base_offset}")
+    def _is_checked(self, start: int, end: int) -> bool:
+        return start in self._checked and end <= self._checked.stop
 
-    def _from_entry(self, find: Callable[[], int], known: int) -> Iterator[Placed]:
-        """The batches from the index entry on of which `find` gives the number, or from where a
-        batch is known to be, if that is later. Entries that are wrong are forgotten."""
+    def _check_slice(self, first: Placed, end: int, next_offset: int) -> tuple[int, int]:
+        """Look at the first batches of what is old before it is read first: where the slice ends,
+        and the next offset, before what is damaged. Raise CorruptBatch if nothing is."""
+        start, sound_end = first.position, first.position
+        chunk = self._file.read(start, min(end - start, CHEAP_BYTES))
+        batches = in_order(whole_in(chunk, start), first.header.base_offset, next_offset)
+        try:
+            for placed in islice(batches, CHECKED_BATCHES):
+                check_crc(chunk, placed.position - start, placed.header)
+                sound_end, sound_offset = placed.position + placed.header.size, placed
+        except CorruptBatch:
+            if sound_end == start:
+                raise
+            return sound_end, sound_offset.header.next_offset
+        known = self._checked
+        begin = known.start if start in known or start == known.stop else start
+        self._checked = range(begin, max(end, known.stop) if begin != start else end)
+        return end, next_offset
+
+    def _check_old(self, placed: Placed) -> None:
+        """Raise CorruptBatch if what is damaged is where a batch ends."""
+        if placed.position < self._old_bytes:
+            check_crc(self.load(placed), 0, placed.header)
+
+    def _from_entry(self, find: Callable[[], int], known: Placed | None) -> Iterator[Placed]:
+        """The batches from the index entry on of which `find` gives the number, or behind one that
+        is known, if that is later. Entries that are wrong are forgotten."""
         offsets = self._offsets
+        position = 0 if known is None else known.position + known.header.size
         for _ in range(WRONG_ENTRIES_MAX):
             number = find()
             entry = offsets.at(number)
-            if entry.position <= known:
-                return self.batches(known, SEEK_BYTES)
+            if entry.position <= position:
+                return self._behind(known)
             if offsets.is_believed(number):
-                return self.batches(entry.position, SEEK_BYTES)
+                return self._in_order(self.batches(entry.position, SEEK_BYTES))
             batches = self._batches_of(entry)
             if batches is not None:
-                return batches
+                return self._in_order(batches)
             offsets.drop(number)
             self.is_dirty = True
         self._index_again()
-        return self.batches(max(self._offsets.at(find()).position, known), SEEK_BYTES)
+        entry = self._offsets.at(find())
+        if entry.position <= position:
+            return self._behind(known)
+        return self._in_order(self.batches(entry.position, SEEK_BYTES))
+
+    def _behind(self, known: Placed | None) -> Iterator[Placed]:
+        if known is None:
+            return self._in_order(self.batches(0, SEEK_BYTES))
+        position, header = known
+        batches = self.batches(position + header.size, SEEK_BYTES)
+        return in_order(batches, header.next_offset, self.next_offset)
+
+    def _in_order(self, batches: Iterator[Placed]) -> Iterator[Placed]:
+        return in_order(batches, self.base_offset, self.next_offset)
 
     def _batches_of(self, entry: Position) -> Iterator[Placed] | None:
         """The batches from an index entry on, or None if it is wrong. Its offset is the last one of
@@ -229,7 +296,7 @@ class IndexedBatches:
         self.is_dirty = True
         since_entry = 0
         with suppress(CorruptBatch):
-            for position, header in self.batches():
+            for position, header in self._in_order(self.batches()):
                 if since_entry > self._index_interval_bytes:
                     self._offsets.append(header.last_offset, position)
                     since_entry = 0
@@ -257,7 +324,7 @@ class IndexedBatches:
         before = self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry
         try:
             self._forget_indexes()
-            for placed in self.batches():
+            for placed in in_order(self.batches(), self.base_offset, self.end_max):
                 self._index(placed)
         except CorruptBatch:
             self._offsets, self._times, self.next_offset, self.newest, self._bytes_since_entry = (

@@ -147,16 +147,20 @@ class Log:
         start_offset: int = 0,
         high_watermark: int = 0,
         cleaned_until: int = 0,
+        closed_end: int | None = None,
         checkpoint: Callable[[int], None] = lambda checked_bytes: None,
     ) -> Self:
         """The log in a directory, made if it is not there.
 
-        After a clean shutdown `recovery_point` is None. Otherwise everything from there on is
+        After a clean shutdown `recovery_point` is None, and the log ended at `closed_end`, if that
+        is known. Otherwise everything from there on is
         checked, and what was torn is dropped. `checkpoint` is told now and then of how many bytes
         more were checked, and may raise to stop. Raise CorruptLog if what was durable is damaged.
         """
         disk = MovableDirectory(disk, directory)
-        segments = Segments.open(disk, directory, config, recovery_point, cleaned_until, checkpoint)
+        segments = Segments.open(
+            disk, directory, config, recovery_point, cleaned_until, checkpoint, closed_end
+        )
         if segments.end_offset < start_offset:
             # What was deleted on request may not all have been durable: then a crash came, and it
             # was known to be committed, or all of the log was about to go. Or else it is damage.
@@ -216,16 +220,16 @@ class Log:
         """Everything before it is durable."""
         return self._segments.flushed_end
 
-    @property
-    def dropped_bytes(self) -> int:
-        """What recovery has cut off."""
-        return self._segments.dropped_bytes
-
     def untold_failure(self) -> OSError | None:
         """Why there is no snapshot of producers, once: it costs time at the next start, and no
         client hears of it."""
         failure, self._state.snapshot_failure = self._state.snapshot_failure, None
         return failure
+
+    @property
+    def dropped_bytes(self) -> int:
+        """What recovery has cut off."""
+        return self._segments.dropped_bytes
 
     @property
     def size(self) -> int:

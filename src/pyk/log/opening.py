@@ -14,6 +14,7 @@ from pyk.log.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    RECOVERY_POINTS,
     DamagedCheckpoint,
     read_topic_id,
     write_topic_id,
@@ -93,6 +94,7 @@ class LogOpening(Struct):
             start_offset=self.known.get(LOG_START_OFFSETS, 0),
             high_watermark=self.known.get(HIGH_WATERMARKS, 0),
             cleaned_until=self.known.get(CLEANER_OFFSETS, 0),
+            closed_end=self.known.get(RECOVERY_POINTS),
             checkpoint=checkpoint,
         )
         log.release()

@@ -12,9 +12,9 @@ from typing import Self
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
-from pyk.log.batches import Placed
+from pyk.log.batches import Placed, in_order
 from pyk.log.index import DamagedIndex
-from pyk.log.indexed_batches import NO_TIMESTAMP, NOTHING_PASSED, IndexedBatches
+from pyk.log.indexed_batches import NO_TIMESTAMP, IndexedBatches
 from pyk.log.indexed_batches import Piece as Piece
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import Buffer
@@ -70,6 +70,8 @@ class Segment(IndexedBatches):
         self._aborted.is_optional = not draft
         self._aborted_is_loaded = not self._is_named
         self._written_back = self.size
+        self._is_unclean = False
+        """Whether the file may go on behind the last batch."""
         self._first_timestamp: int | None = None
 
     @classmethod
@@ -114,22 +116,22 @@ class Segment(IndexedBatches):
         """
         segment = cls(disk, directory, base_offset, index_interval_bytes, must_exist=True)
         segment._forget_indexes()
-        end, lost_from, broken, has_producers = 0, base_offset, None, False
+        end, broken, has_producers = 0, None, False
+        batches = segment.stretch_at(0).checked_batches(checkpoint)
         try:
-            for placed in segment.stretch_at(0).checked_batches(checkpoint):
+            for placed in in_order(batches, base_offset, segment.end_max):
                 header = placed.header
-                # The CRC does not cover offsets: of two that contradict either may be wrong.
-                lost_from = min(lost_from, header.base_offset)
-                segment._check_offsets(header)
                 segment._index(placed)
-                end, lost_from = placed.position + header.size, header.next_offset
+                end = placed.position + header.size
                 has_producers |= header.producer_id >= 0
         except CorruptBatch as found:
             broken = found
+        segment._old_bytes = 0
         dropped = segment.size - end
-        if broken is not None and lost_from < durable_end:
+        if broken is not None and segment.next_offset < durable_end:
             raise CorruptBatch(
-                f"{segment.path.name} is damaged at {end}, offset {lost_from}, which was durable:"
+                f"{segment.path.name} is damaged at {end}, offset {segment.next_offset}, which was"
+                f" durable:"
                 f" {broken}"
             )
         if dropped:
@@ -146,6 +148,40 @@ class Segment(IndexedBatches):
                 return NO_TIMESTAMP
             self._first_timestamp = next(self.batches()).header.max_timestamp
         return self._first_timestamp
+
+    def check_end(self, end_offset: int) -> None:
+        """The log was closed when it ended there. Raise CorruptBatch if it ends elsewhere because
+        its last batch is damaged."""
+        if not self.size or self.next_offset == end_offset:
+            return
+        batches = self._batches_of(self._offsets.last) if len(self._offsets) else None
+        last, expected = None, self.base_offset if batches is None else None
+        is_behind_gap = False
+        for last in self.batches() if batches is None else batches:
+            is_behind_gap = expected is not None and last.header.base_offset > expected
+            expected = last.header.next_offset
+        if last is not None:
+            self._check_old(last)
+            if is_behind_gap and last.header.base_offset >= end_offset:
+                raise CorruptBatch(
+                    f"{self.path.name} has {last.header.base_offset}, and ended at {end_offset}"
+                )
+
+    def meet(self, following: int) -> None:
+        """The next segment begins there. What its own batches say is not believed if it cannot be
+        so: a reader then hears of damage, and not that there is nothing."""
+        if not self.size or self.next_offset == following:
+            return
+        if self.next_offset < following:
+            # Kafka's compaction leaves gaps here, too.
+            try:
+                last = self.locate(self.next_offset - 1)
+                if last is not None:
+                    self._check_old(last)
+                    return
+            except CorruptBatch:
+                pass
+        self.next_offset = following
 
     def release(self) -> None:
         """Hold no descriptors until the segment is used again. It must have been flushed."""
@@ -181,7 +217,13 @@ class Segment(IndexedBatches):
         """Add a batch, stamped with its offset. Raise OSError, and nothing is added."""
         assert header.base_offset >= self.next_offset, (header.base_offset, self.next_offset)
         position = self.size
-        self._file.append(data)
+        self._clean_end()
+        try:
+            self._file.append(data)
+        except OSError:
+            # The file may have some of it, if that could not be taken back.
+            self._is_unclean = self.is_dirty = True
+            raise
         self.is_dirty = True
         self.size += len(data)
         if not position:
@@ -217,6 +259,7 @@ class Segment(IndexedBatches):
     def write_indexes(self) -> None:
         """Write what has gathered for the indexes. Raise OSError: it can be done again."""
         if self.is_dirty:
+            self._clean_end()
             for index in (self._offsets, self._times, self._aborted):
                 index.write()
 
@@ -241,16 +284,23 @@ class Segment(IndexedBatches):
             self._disk.sync_directory(self.path.parent)
 
     def seal(self) -> None:
-        """No more appends: the time index gets its last entry."""
+        """No more appends: the time index gets its last entry. Raise OSError."""
+        self._clean_end()
         if self.newest.timestamp != NO_TIMESTAMP:
             self._times.append(*self.newest)
             self.is_dirty = True
 
+    def _clean_end(self) -> None:
+        if self._is_unclean:
+            self._file.truncate(self.size)
+            self._is_unclean = False
+
     def _cut(self, size: int) -> None:
-        self._last, self._passed = None, NOTHING_PASSED
+        self._last, self._passed, self._checked = None, None, range(0)
+        self._old_bytes = min(self._old_bytes, size)
         self.without_producers_until = self.base_offset
         self._file.truncate(size)
-        self.size = size
+        self.size, self._is_unclean = size, False
         self._written_back = min(self._written_back, size)
         self.is_dirty = True
 

@@ -104,12 +104,14 @@ class Segments:
         recovery_point: int | None = None,
         cleaned_until: int = 0,
         checkpoint: Callable[[int], None] = lambda checked_bytes: None,
+        closed_end: int | None = None,
     ) -> Self:
         """The log in a directory, made if it is not there.
 
         After a clean shutdown `recovery_point` is None and only the last segment is looked into.
         Otherwise everything from it on is checked, and what a crash has torn is dropped. Before
-        `cleaned_until` it was compacted: there are gaps that Kafka's compaction leaves. Raise
+        `cleaned_until` it was compacted: there are gaps that Kafka's compaction leaves. It ended at
+        `closed_end` when it was closed, if that is known. Raise
         CorruptLog if anything before the recovery point is damaged, and what `checkpoint` raises,
         which is told now and then of how many bytes more were checked.
         """
@@ -123,6 +125,8 @@ class Segments:
                 segments._recover(recovery_point, cleaned_until, checkpoint)
             if not segments._bases:
                 segments._create(0)
+            if recovery_point is None and closed_end is not None:
+                segments.active.check_end(closed_end)
             segments.flushed_end = segments.active.next_offset
         except CorruptBatch as damage:
             raise CorruptLog(f"{directory.name}: {damage}") from damage
@@ -178,6 +182,8 @@ class Segments:
             self._complete_swap()
             interval = self.config.index_interval_bytes
             found = Segment.open(self._disk, self._directory, base, interval)
+            if base != self._bases[-1]:
+                found.meet(self._bases[bisect_right(self._bases, base)])
             self._opened[base] = found
             self._sizes.pop(base, None)
         return found
