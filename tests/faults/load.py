@@ -626,7 +626,10 @@ class Load:
             if not answer.responses:
                 return answer.error_code or "an empty response"
             data = answer.responses[0].partitions[0]
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not found:
+            may_begin_again = not found or topic == RETIRED
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and may_begin_again:
+                # Retention may take what is read while a fault is waited for.
+                found.clear()
                 offset = await self._earliest(place)
             if data.error_code:
                 return self._check_is_hit(place, data.error_code)
