@@ -118,6 +118,16 @@ def test_a_deleted_topics_files_are_removed_and_no_others() -> None:
         assert len(broker.records(kept)) == 1
 
 
+def test_a_topic_deleted_right_before_a_stop_is_no_stray() -> None:
+    with serve_in_thread(topics={"gone": 50}) as broker:
+        for partition in range(50):
+            broker.produce("gone", b"v", partition=partition)
+        delete_topic(broker, "gone")
+        broker.restart()
+        names = [path.name for path in broker.data_dir.iterdir()]
+        assert not [name for name in names if name.endswith("-stray")]
+
+
 def test_files_of_others_in_a_partition_do_no_harm() -> None:
     with serve_in_thread() as broker:
         topic = broker.topic()

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
@@ -122,7 +122,7 @@ async def open_broker(
         )
         context = _assemble(settings, mirror, directory, world, nursery)
         directory.begin()
-        context.replicas.logs.move_strays_aside()
+        await context.replicas.logs.move_strays_aside()
         threads = settings.config.num_recovery_threads_per_data_dir
         await recover_logs(context.replicas.logs, threads, world.offload, world.recovery)
         context.begin_coordinators()
@@ -146,6 +146,9 @@ async def open_broker(
         ) as server:
             nursery.start_soon(_follow, context, server)
             yield Broker(context, server, dispatcher)
+        # What was deleted is not to be found by the next start, as logs that nobody knows.
+        with trio.CancelScope(shield=True), suppress(OSError):
+            await context.replicas.logs.delete_those_due()
         nursery.cancel_scope.cancel()
 
 

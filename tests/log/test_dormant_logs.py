@@ -170,7 +170,7 @@ def test_logs_stay_closed_and_kept_if_the_metadata_cannot_be_read_after_a_crash(
     again = DataDirectory.hold(RealDisk(), tmp_path)
     again.begin()
     again.keeps_strays = True
-    again.reject(TopicPartition("t", 0))
+    again.reject_all([TopicPartition("t", 0)])
     assert again.to_recover == []
     again.close()
     last = DataDirectory.hold(RealDisk(), tmp_path)

@@ -126,27 +126,27 @@ async def test_the_partitions_of_a_deleted_topic_go_and_wake_who_waits(
     assert list(replicas) == []
 
 
-def test_logs_of_topics_that_nobody_knows_are_moved_aside_and_reported(
+async def test_logs_of_topics_that_nobody_knows_are_moved_aside_and_reported(
     replicas: Replicas, directory: DataDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in (0, 7):
         directory.create(TopicPartition("orders", number), FIRST_ID, LogConfig())
     directory.create(TopicPartition("stray", 0), SECOND_ID, LogConfig())
     replicas.on_image(image(topic()))
-    replicas.logs.move_strays_aside()
+    await replicas.logs.move_strays_aside()
     strays = [f"orders-7.{FIRST_ID.hex()}-stray", f"stray-0.{SECOND_ID.hex()}-stray"]
     assert gone(directory) == strays
     assert all(name in caplog.text for name in strays)
     assert directory.partitions == {TopicPartition("orders", 0)}
 
 
-def test_logs_stay_where_they_are_if_the_metadata_cannot_be_read(
+async def test_logs_stay_where_they_are_if_the_metadata_cannot_be_read(
     replicas: Replicas, directory: DataDirectory
 ) -> None:
     stray = TopicPartition("stray", 0)
     directory.create(stray, SECOND_ID, LogConfig())
     replicas.on_image(replace(image(topic()), unreadable={"topics/stray": "not JSON"}))
-    replicas.logs.move_strays_aside()
+    await replicas.logs.move_strays_aside()
     assert gone(directory) == []
     assert stray in directory.failed
 

@@ -45,6 +45,14 @@ class CountingDisk(SimulatedDisk):
     data_directory_syncs = 0
     renames_that_fail = 0
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.files_replaced: list[str] = []
+
+    def replace(self, path: Path, data: bytes) -> None:
+        self.files_replaced.append(path.name)
+        super().replace(path, data)
+
     def sync_directory(self, path: Path) -> None:
         self.data_directory_syncs += path == ROOT / "data"
         super().sync_directory(path)
@@ -357,3 +365,52 @@ async def test_what_recovery_cuts_off_is_told(
     await recover_logs(again, 1, at_once, Recovery())
     assert caplog.text.count("bytes were cut off the end of orders-1") == 1
     assert "orders-0" not in caplog.text
+
+
+async def test_a_log_made_anew_has_nothing_of_the_checkpoints_of_the_one_before(
+    disk: CountingDisk,
+) -> None:
+    """And making it writes none of them where others wait for it."""
+    old, new = topic(1), topic(1, OTHER_ID)
+    logs = opened(disk, old)
+    await logs.ensure(every(old))
+    log = logs.directory.logs[TopicPartition("orders", 0)]
+    add(log, *(batch(n) for n in range(9)))
+    log.advance_high_watermark(9)
+    logs.directory.delete_records(TopicPartition("orders", 0), 5)
+    logs.on_image(image(new))
+    await logs.delete_those_due()
+    disk.files_replaced.clear()
+    await logs.ensure(every(new))
+    made = logs.directory.logs[TopicPartition("orders", 0)]
+    assert (made.start_offset, made.end_offset) == (0, 0)
+    assert [name for name in disk.files_replaced if name.endswith("offset-checkpoint")] == []
+    assert "log-start-offset-checkpoint.draft" in disk.files_replaced, (
+        "beside the file, in a thread"
+    )
+    again = opened(disk.synced(), new)
+    await again.ensure(every(new))
+    found = again.directory.logs[TopicPartition("orders", 0)]
+    assert (found.start_offset, found.end_offset) == (0, 0)
+
+
+async def test_many_strays_are_moved_aside_in_turns_with_one_sync(disk: CountingDisk) -> None:
+    of = topic(100)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    logs.directory.close()
+    logs = opened(disk, Topic("other", OTHER_ID, (STATE,), revision=1))
+    syncs, turns = disk.data_directory_syncs, 0
+
+    async def count() -> None:
+        nonlocal turns
+        while logs.directory.partitions:
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.move_strays_aside)
+        nursery.start_soon(count)
+    assert turns > 3
+    assert disk.data_directory_syncs == syncs + 1
+    assert len([path for path in disk.directories() if path.name.endswith("-stray")]) == 100

@@ -247,7 +247,7 @@ class DataDirectory:
             return
         if isinstance(outcome, UnknownTopic):
             with suppress(OSError):  # Then it stays dormant.
-                self.reject(partition)
+                self.reject_all([partition])
             return
         self._dormant.discard(partition)
         if isinstance(outcome, Log):
@@ -320,30 +320,29 @@ class DataDirectory:
             self._has_new_names = True
         self.retry_sync()
 
-    def reject(self, partition: TopicPartition) -> None:
-        """Forget a log whose topic nobody knows, durably, and keep its files. Raise OSError."""
-        if self.keeps_strays:
-            self._dormant.discard(partition)
-            self._to_recover.discard(partition)
-            self.logs.pop(partition, None)
-            self.failed[partition] = UnknownTopic("its topic is not known")
-            return
-        self.moved_aside.append(self._rename(partition, STRAY))
-        self._sync_renamed()
+    def reject_all(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget logs whose topics nobody knows, and keep their files: durably with `retry_sync`.
+        Raise OSError."""
+        for partition in partitions:
+            if self.keeps_strays:
+                self._dormant.discard(partition)
+                self._to_recover.discard(partition)
+                self.logs.pop(partition, None)
+                self.failed[partition] = UnknownTopic("its topic is not known")
+            else:
+                self.moved_aside.append(self._rename(partition, STRAY))
+                self._has_new_names = True
 
     def sync_names(self) -> None:
         """Make durable what was made or renamed, in any thread. Raise OSError."""
         self._disk.sync_directory(self.path)
 
     def retry_sync(self) -> None:
-        """See that what was deleted is so durably, if that has failed before. Raise OSError."""
+        """See that what was deleted or moved aside is so durably. Raise OSError: it can be done
+        again."""
         if self._has_new_names:
-            self._sync_renamed()
-
-    def _sync_renamed(self) -> None:
-        self._has_new_names = True
-        self.sync_names()
-        self._has_new_names = False
+            self.sync_names()
+            self._has_new_names = False
 
     def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Forget every batch of a log that reaches `offset` or beyond, durably."""
@@ -400,6 +399,16 @@ class DataDirectory:
         """Whether it took effect: not if it may say too much by now. It does so durably with
         `sync_names`; if it is lost before, what was there is good as well. Raise OSError."""
         return self._checkpoints.end(checkpoint)
+
+    def note_durable(self, checkpoint: Checkpoint) -> None:
+        """A checkpoint that took effect is durable: it speaks of no partition that is gone, unless
+        one went after it was begun."""
+        if not self._checkpoints.is_outdated(checkpoint):
+            self._forgotten.clear()
+
+    def was_forgotten(self, partition: TopicPartition) -> bool:
+        """Whether checkpoints may still speak of one of that name that is gone."""
+        return partition in self._forgotten
 
     def begin_removal(self, now_ms: int) -> Removal | None:
         """The files of partitions that were deleted, once their time has come. Then `end_removal`

@@ -82,13 +82,16 @@ class OffsetCheckpoints:
     def end(self, checkpoint: Checkpoint) -> bool:
         """Put what was written in its place, unless it may say too much by now. Should that be lost
         to a crash, what was there before is good as well. Raise OSError."""
-        if checkpoint.changes != self._changes:
+        if self.is_outdated(checkpoint):
             return False
         for name, offsets in checkpoint.offsets.items():
             self._written.pop(name, None)
             self._disk.rename(self._path / (name + _DRAFT), self._path / name)
             self._written[name] = offsets
         return True
+
+    def is_outdated(self, checkpoint: Checkpoint) -> bool:
+        return checkpoint.changes != self._changes
 
     def write(self, name: str, offsets: Offsets) -> None:
         """At once and durably, if it is not what is written. Raise OSError."""

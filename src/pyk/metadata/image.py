@@ -138,6 +138,18 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
     def topic_config(self, name: str) -> Configured:
         return self.configured.get(topic_config_key(name), NOT_CONFIGURED)
 
+    def topics_configured_since(self, before: ClusterImage) -> set[str]:
+        """The topics whose configuration is another than in an older image."""
+        if self.configured is before.configured:
+            return set()
+        keys = self.configured.keys() | before.configured.keys()
+        return {
+            key.removeprefix(TOPIC_CONFIGS)
+            for key in keys
+            if key.startswith(TOPIC_CONFIGS)
+            and self.configured.get(key) is not before.configured.get(key)
+        }
+
     def broker_config(self, broker_id: int) -> Configured:
         return self.configured.get(broker_config_key(broker_id), NOT_CONFIGURED)
 

@@ -39,3 +39,5 @@ class Checkpoints:
                 break
         # The names of drafts were durable, and so must be what took their place.
         await self._offload(directory.sync_names)
+        if checkpoint is not None:
+            directory.note_durable(checkpoint)

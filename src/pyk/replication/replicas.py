@@ -104,16 +104,15 @@ class Replicas:
         deleted, and take new configurations."""
         before, self._image = self._image, image
         defaults, self._defaults = self._defaults, self._config_of("")
-        is_configured_anew = (
-            image.configured is not before.configured or defaults is not self._defaults
-        )
+        configured = image.topics_configured_since(before)
+        has_new_defaults = defaults is not self._defaults
         for key, led in list(self._led.items()):
             name = led.partition.topic
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != led.topic_id:
                 del self._led[key]
                 led.wake_all()
-            elif is_configured_anew:
+            elif has_new_defaults or name in configured:
                 led.configure(self._config_of(name))
         for key, unused in list(self._unused.items()):
             topic = image.topics.get(key[0])

@@ -39,6 +39,10 @@ _PORTIONS_AT_ONCE = 4
 """Each is in a thread, and all threads want the interpreter that the loop wants, too."""
 
 
+class _NotDone(OSError):
+    """Whoever wanted it was cancelled. Nobody needs to be told."""
+
+
 class TopicLogs:
     def __init__(
         self,
@@ -74,7 +78,7 @@ class TopicLogs:
         topic = self._image.topics.get(partition.topic)
         if topic is None or topic.topic_id != topic_id:
             topic = self._deleted.get(topic_id)
-        if topic is None or partition.partition >= len(topic.partitions):
+        if not _has(topic, partition):
             return None
         return LogConfig.of(self._config_of(partition.topic))
 
@@ -106,9 +110,12 @@ class TopicLogs:
         missing = [(topic, p) for topic, p in wanted if ids.get(p) != topic.topic_id]
         while any(directory.is_being_opened(partition) for _, partition in missing):
             await self._opened.wait()
+        await self._checkpoint_before(partition for _, partition in missing)
         openings: list[LogOpening] = []
         creations: list[Creation] = []
         for topic, partition in missing:
+            if directory.is_being_opened(partition):
+                continue
             with suppress(KafkaError, OSError):
                 if not self._is_there(topic, partition):
                     creations.append(self._begin_creation(topic, partition))
@@ -121,6 +128,19 @@ class TopicLogs:
                 nursery.start_soon(self._create, creations)
         finally:
             self._tell_opened()
+
+    async def _checkpoint_before(self, partitions: Iterable[TopicPartition]) -> None:
+        """What checkpoints say of logs that are gone would be taken for new ones'. Making a log
+        would write them on the loop."""
+        directory = self.directory
+        if any(directory.was_forgotten(partition) for partition in partitions):
+            checkpoint = directory.begin_checkpoint()
+            with suppress(OSError):  # Then it is tried again, and told.
+                if checkpoint is not None:
+                    await self._offload(checkpoint.run)
+                    if directory.end_checkpoint(checkpoint):
+                        await self._offload(directory.sync_names)
+                        directory.note_durable(checkpoint)
 
     async def open_dormant(self, partition: TopicPartition) -> None:
         """Open a log in a thread, and recover it if it was not closed. If it cannot be opened, a
@@ -157,8 +177,10 @@ class TopicLogs:
                     self._deleted[topic.topic_id] = topic
                     self._has_deleted.set()
         defaults, self._defaults = self._defaults, self._config_of("")
-        if image.configured is not before.configured or defaults is not self._defaults:
-            for partition, log in self.directory.logs.items():
+        configured = image.topics_configured_since(before)
+        has_new_defaults = defaults is not self._defaults
+        for partition, log in self.directory.logs.items() if configured or has_new_defaults else ():
+            if has_new_defaults or partition.topic in configured:
                 config = self.config_of_log(partition, self.directory.topic_ids[partition])
                 log.config = config or log.config
 
@@ -197,17 +219,18 @@ class TopicLogs:
             directory.delete_all(p for p in portion if directory.topic_id_of(p) == topic.topic_id)
             await trio.lowlevel.checkpoint()
 
-    def move_strays_aside(self) -> None:
+    async def move_strays_aside(self) -> None:
         """Move aside the logs of topics of which not even the name is known. Those of another id
         show when they are opened."""
         directory, topics = self.directory, self._image.topics
         if self._image.unreadable:
             logger.error("logs of unknown topics are left alone: not all metadata can be read")
             directory.keeps_strays = True
-        for partition in sorted(directory.partitions):
-            topic = topics.get(partition.topic)
-            if topic is None or partition.partition >= len(topic.partitions):
-                directory.reject(partition)
+        strays = [p for p in sorted(directory.partitions) if not _has(topics.get(p.topic), p)]
+        for portion in _portions(strays):
+            directory.reject_all(portion)
+            await trio.lowlevel.checkpoint()
+        await self._offload(directory.retry_sync)
         self._report_strays()
 
     def _report_strays(self) -> None:
@@ -232,7 +255,8 @@ class TopicLogs:
             if was_known:
                 directory.delete(partition)
             else:
-                directory.reject(partition)
+                directory.reject_all([partition])
+                directory.retry_sync()
                 self._report_strays()
         except OSError as error:
             raise storage_error(name_of(partition), error) from error
@@ -262,7 +286,8 @@ class TopicLogs:
 
     def _end_creation(self, creation: Creation, outcome: Log | OSError) -> Log:
         if isinstance(outcome, OSError):
-            self._tell(creation.partition, outcome, "made")
+            if not isinstance(outcome, _NotDone):
+                self._tell(creation.partition, outcome, "made")
         else:
             config = self.config_of_log(creation.partition, creation.topic_id)
             outcome.config = config or outcome.config
@@ -282,7 +307,7 @@ class TopicLogs:
             )
 
     async def _open(self, openings: Sequence[LogOpening]) -> None:
-        outcomes: Sequence[Log | Exception | None] = [OSError("not opened")] * len(openings)
+        outcomes: Sequence[Log | Exception | None] = [_NotDone()] * len(openings)
         try:
             async with self._threads:
                 outcomes = await self._offload(lambda: [each.attempt() for each in openings])
@@ -298,7 +323,7 @@ class TopicLogs:
             # It may have changed while a thread was at work.
             config = self.config_of_log(opening.partition, opening.topic_id)
             outcome.config = config or outcome.config
-        if isinstance(outcome, Exception) and not isinstance(outcome, UnknownTopic):
+        if isinstance(outcome, Exception) and not isinstance(outcome, UnknownTopic | _NotDone):
             self._tell(opening.partition, outcome, "opened")
             return
         self._told.pop(opening.partition, None)
@@ -315,7 +340,7 @@ class TopicLogs:
                 made = await self._offload(lambda: [each.attempt() for each in portion])
             outcomes.update(zip((each.partition for each in portion), made, strict=True))
 
-        failure: OSError | None = OSError("not made")
+        failure: OSError | None = _NotDone()
         try:
             async with trio.open_nursery() as nursery:
                 for portion in _portions(creations):
@@ -333,6 +358,10 @@ class TopicLogs:
     def _tell_opened(self) -> None:
         self._opened.set()
         self._opened = trio.Event()
+
+
+def _has(topic: Topic | None, partition: TopicPartition) -> bool:
+    return topic is not None and partition.partition < len(topic.partitions)
 
 
 def _portions(of: Sequence[T]) -> Iterator[Sequence[T]]:
