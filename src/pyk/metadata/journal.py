@@ -174,10 +174,10 @@ class Journal:
         line = _line(self._lines + 1, self._synced, record)
         try:
             self._file.append(_sealed(line))
-        except OSError:
+        except OSError as error:
             # What was cut off must not come back behind what is appended next.
             self._file.sync()
-            raise
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
         self._lines += 1
 
     def sync(self, lines: int) -> None:

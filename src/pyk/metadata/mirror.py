@@ -61,7 +61,7 @@ class Mirror:
                 commit = await self._store.commit(plan.compares, plan.operations)
             except OSError as error:
                 logger.error("the metadata store refuses a change: %s", error)
-                raise storage_error("the metadata store", error) from error
+                raise storage_error(error.filename or "the metadata store", error) from error
             await self.reach(commit.revision)
             if commit.succeeded:
                 return plan.outcome
