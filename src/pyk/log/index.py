@@ -98,6 +98,12 @@ class IndexFile:
         last = (count - 1) * self.entry_bytes
         return count, file.read(0, self.entry_bytes), file.read(last, self.entry_bytes)
 
+    def _read_all(self) -> bytes:
+        """What the file has, and what was appended since. Nobody must do this to append: what is in
+        the log by then may not fail."""
+        assert not self._begins_again
+        return self._disk.read(self._path) + self._unwritten
+
     def _rewrite(self, data: Buffer) -> None:
         """Begin again with these entries, which are written with the next that come."""
         self._begins_again = True
@@ -162,7 +168,8 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         entry = (offset - self._base_offset) << 32 | position
         assert not self._count or offset > self._last.offset, (offset, self._last)
-        self._entries.append(entry)
+        if self._loaded is not None:
+            self._loaded.append(entry)
         self._count += 1
         self._last = Position(offset, position)
         self._unwritten += entry.to_bytes(8, "big")
@@ -204,7 +211,7 @@ class OffsetIndex(IndexFile):
     @property
     def _entries(self) -> array[int]:
         if self._loaded is None:
-            entries = array("Q", self._disk.read(self._path))
+            entries = array("Q", self._read_all())
             if sys.byteorder == "little":
                 entries.byteswap()
             self._loaded = entries
@@ -260,7 +267,8 @@ class TimeIndex(IndexFile):
             return
         relative = offset - self._base_offset
         entry = timestamp.to_bytes(8, "big", signed=True) + relative.to_bytes(4, "big")
-        self._entries.extend(entry)
+        if self._loaded is not None:
+            self._loaded += entry
         self._count += 1
         self.last = TimedOffset(timestamp, offset)
         self._unwritten += entry
@@ -287,7 +295,7 @@ class TimeIndex(IndexFile):
     @property
     def _entries(self) -> bytearray:
         if self._loaded is None:
-            self._loaded = bytearray(self._disk.read(self._path))
+            self._loaded = bytearray(self._read_all())
         return self._loaded
 
     def _timestamp(self, number: int) -> int:
