@@ -560,6 +560,8 @@ class Log:
 
     def _add(self, data: Buffer, header: BatchHeader, now_ms: int) -> None:
         try:
+            if header.is_control and header.producer_id >= 0:
+                self._state.begin_control(data, header)
             self._state.begin_epoch(header)
             if self._segments.append(data, header, now_ms):
                 self._state.take_snapshot(self._segments.active.base_offset)

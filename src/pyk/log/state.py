@@ -71,6 +71,14 @@ class LogState:
         if not self.epochs.is_known(epoch) and epoch >= 0:
             self.epochs.assign(epoch, header.base_offset)
 
+    def begin_control(self, data: Buffer, header: BatchHeader) -> None:
+        """A control batch is about to be appended. What `note` needs of it, and of files, is read
+        before: once it is in the log, nothing may fail. Raise CorruptBatch or OSError."""
+        from pyk.log.markers import read_marker
+
+        read_marker(data, header)
+        self.aborted_index(self._segments.bases[-1])
+
     def note(self, data: Buffer, header: BatchHeader) -> None:
         """A batch of a producer with an id is in the log."""
         aborted = note(self.producers, header, lambda: data)
