@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from pyk.disk import RealDisk
+from pyk.disk import RealDisk, SyncFailed
 from pyk.log.config import LogConfig
 from pyk.log.log import Log
-from pyk.log.producers import Producers
+from pyk.log.producers import Producer, Producers
 from pyk.log.segment import file_name
-from pyk.log.snapshots import QUICK_PRODUCERS, Snapshots
+from pyk.log.snapshot_content import encode_snapshot
+from pyk.log.snapshots import QUICK_PRODUCERS, Snapshot, Snapshots
+from pyk.types import Buffer
 from pyk.wire.batch import read_header
 from tests.log.test_log import ANN, BOB, HOME, add, batch, names
-from tests.simulated_disk import SimulatedDisk
+from tests.simulated_disk import SimulatedDisk, SimulatedFile
 
 CONFIG = LogConfig()
 
@@ -142,3 +145,43 @@ def test_without_room_on_the_disk_it_is_as_good_as_none(disk: SimulatedDisk, log
     disk.capacity = None
     again = Log.open(disk.kill9(), HOME, CONFIG, high_watermark=end)
     assert again.producers == log.producers
+
+
+class MeetsAnother(SimulatedFile):
+    """While it is appended to, somebody else syncs the same snapshot."""
+
+    meet: Callable[[], None]
+
+    def append(self, data: Buffer) -> None:
+        self.meet()
+        super().append(data)
+
+
+def test_who_comes_second_does_not_say_that_it_is_durable(disk: SimulatedDisk) -> None:
+    """What is thought to be durable elsewhere, retention removes."""
+    disk.make_directory(HOME)
+    file = MeetsAnother(disk, disk.open(HOME / "snapshot")._content)
+    snapshot = Snapshot(file, [Producer(ANN)])
+    was_durable = []
+
+    def sync() -> None:
+        snapshot.sync()
+        was_durable.append(snapshot.is_durable)
+
+    file.meet = sync
+    sync()
+    assert was_durable == [False, True]
+    assert disk.read(HOME / "snapshot") == encode_snapshot([Producer(ANN)])
+
+
+def test_one_that_was_not_synced_can_be_again(disk: SimulatedDisk) -> None:
+    disk.make_directory(HOME)
+    snapshot = Snapshot(disk.open(HOME / "snapshot"), [Producer(ANN)])
+    disk.fail_syncs = True
+    with pytest.raises(SyncFailed):
+        snapshot.sync()
+    assert not snapshot.is_durable
+    disk.fail_syncs = False
+    snapshot.sync()
+    assert snapshot.is_durable
+    assert disk.read(HOME / "snapshot") == encode_snapshot([Producer(ANN)])

@@ -30,12 +30,9 @@ class Snapshot:
     def __init__(self, file: File, known: list[Producer]) -> None:
         self.known: list[Producer] | None = known
         """None once it is written."""
-        self._file: File | None = file
-        self._unwritten = [known]
-
-    @property
-    def is_durable(self) -> bool:
-        return self._file is None
+        self.is_durable = False
+        self._unused = [file]
+        """Whoever takes it out writes or syncs it. It does not come back once it is durable."""
 
     @property
     def is_quick(self) -> bool:
@@ -43,27 +40,33 @@ class Snapshot:
         return self.known is None or len(self.known) <= QUICK_PRODUCERS
 
     def write(self) -> None:
-        """To be called in any thread. Without room on the disk it stays damaged: replaying begins
-        earlier then, and that is all."""
+        """Without room on the disk it stays damaged: replaying begins earlier then, and that is
+        all."""
+        self._write(and_sync=False)
+
+    def sync(self) -> None:
+        """Write it and make it durable, in any thread. If another one is about to, it is left to
+        that. Raise SyncFailed."""
+        self._write(and_sync=True)
+
+    def _write(self, *, and_sync: bool) -> None:
         from pyk.log.snapshot_content import encode_snapshot
 
         try:
-            known = self._unwritten.pop()
+            file = self._unused.pop()
         except IndexError:
-            return  # Another flush, which was thought to have failed, has it or is about to.
-        file = self._file
-        assert file is not None
-        with suppress(OSError):
-            file.append(encode_snapshot(known))
-            self.known = None
-
-    def sync(self) -> None:
-        """Write it and make it durable, in any thread. Raise SyncFailed."""
-        self.write()
-        file = self._file
-        if file is not None:
-            file.sync()
-        self._file = None
+            return
+        try:
+            if self.known is not None:
+                with suppress(OSError):
+                    file.append(encode_snapshot(self.known))
+                    self.known = None
+            if and_sync:
+                file.sync()
+                self.is_durable = True
+        finally:
+            if not self.is_durable:
+                self._unused.append(file)
 
 
 class Snapshots:

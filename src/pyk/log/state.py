@@ -102,13 +102,13 @@ class LogState:
 
     def secure_snapshots(self) -> bool:
         """Before segments go, what they say of producers is durable elsewhere. False if that would
-        take long: then those that are pending go to a thread first."""
+        take long: then those that are pending go to a thread first, or one is at it."""
         pending = self.pending_snapshots
         if not all(snapshot.is_quick for snapshot in pending):
             return False
         for snapshot in pending:
             snapshot.sync()
-        return True
+        return all(snapshot.is_durable for snapshot in pending)
 
     @property
     def pending_snapshots(self) -> list[Snapshot]:
