@@ -82,6 +82,16 @@ def test_a_gap_is_read_over(segment: Segment) -> None:
     assert offsets(segment.read(151, 10**6)) == [190]
 
 
+def test_one_that_was_removed_is_not_made_again(segment: Segment, tmp_path: Path) -> None:
+    append(segment, batch(100), batch(101))
+    segment.flush()
+    segment.release()
+    segment.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        segment.read(100, 1)
+    assert not segment.path.exists()
+
+
 @pytest.mark.parametrize("step", [1, 3, -1, 7])
 def test_whoever_goes_on_or_back_finds_the_same(tmp_path: Path, step: int) -> None:
     """Where it was last does not matter, with an index that knows of few batches."""

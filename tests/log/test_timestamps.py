@@ -188,6 +188,29 @@ def test_segments_that_are_compacted_during_a_search_are_searched_again() -> Non
     assert log.end_find_timestamp(search) == (5999, 5000)
 
 
+def test_a_segment_that_is_removed_during_a_search_does_not_come_back() -> None:
+    """An empty one in its place would be taken for where the log ends, after a crash."""
+    disk = SimulatedDisk()
+    log = Log.open(disk, HOME, replace(CONFIG, file_delete_delay_ms=0))
+    # The newest record of the first segment is deleted already.
+    add(log, large(9000, *range(5000), value=b"v" * 20))
+    log.roll()
+    add(log, batch(200))
+    log.advance_high_watermark(log.end_offset)
+    log.advance_start(1)
+    search = log.begin_find_newest()
+    assert isinstance(search, TimestampSearch)
+    log.flush()
+    log.release()
+    log.advance_start(5001)
+    assert log.retire(now_ms=0) == 1
+    log.sweep(now_ms=0)
+    before = disk.names(HOME)
+    search.run()
+    assert log.end_find_timestamp(search) == (200, 5001)
+    assert disk.names(HOME) == before
+
+
 def test_the_newest_record_is_found_where_newer_ones_were_deleted() -> None:
     log = opened()
     add(log, batch(900, 20), batch(30), batch(10))

@@ -98,7 +98,8 @@ class IndexedBatches:
     @property
     def _file(self) -> File:
         if self._handle is None:
-            self._handle = self._disk.open(self.path)
+            # Who still has a segment that was removed must not make an empty one in its place.
+            self._handle = self._disk.open(self.path, must_exist=True)
         return self._handle
 
     def has_index_room(self, bytes_max: int) -> bool:

@@ -123,6 +123,8 @@ def _newest_record(segments: Segments, start_offset: int) -> Steps:
         bytes_max = segments.config.inflated_bytes_max
         found = yield from _first_in(segments, segment, -negated, start_offset, bytes_max)
         if found is None:
+            # It may have been removed, or compacted, while a thread was looking.
+            segment = yield from _segment_at(segments, base)
             stretch = segment.stretch(start_offset)
             look = partial(newest_in, stretch, start_offset, bytes_max)
             found = yield from _elsewhere(segments, base, stretch, look)
