@@ -1,17 +1,19 @@
-"""A disk that fails while compacted segments are put in their place."""
+"""A disk that fails, or stops, while segments are removed or compacted ones take their place."""
 
 from __future__ import annotations
 
 import errno
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.log import Log
+from pyk.wire.prefixed import ControlType
 from tests.log.test_dropped_logs import offsets
-from tests.log.test_log import HOME, add, batch
+from tests.log.test_log import ANN, HOME, add, batch, marker
 from tests.simulated_disk import SimulatedDisk
 
 CONFIG = LogConfig(
@@ -34,8 +36,8 @@ class FailsOnce(SimulatedDisk):
         super().rename(path, to)
 
 
-def compacted(renames_left: int) -> tuple[FailsOnce, Log, list[int], bool]:
-    """A log, what it must show, and whether the disk has failed."""
+def interrupted(renames_left: int) -> tuple[FailsOnce, Log, bool]:
+    """A log of which nobody has read since it was compacted, and whether the disk has failed."""
     disk = FailsOnce()
     log = Log.open(disk, HOME, CONFIG)
     # Of 200 records of five keys, few are left, and a second compaction joins segments.
@@ -57,6 +59,12 @@ def compacted(renames_left: int) -> tuple[FailsOnce, Log, list[int], bool]:
         log.end_compaction(compaction, result)
     except OSError:
         has_failed = True
+    return disk, log, has_failed
+
+
+def compacted(renames_left: int) -> tuple[FailsOnce, Log, list[int], bool]:
+    """A log, what it must show, and whether the disk has failed."""
+    disk, log, has_failed = interrupted(renames_left)
     return disk, log, offsets(log), has_failed
 
 
@@ -86,3 +94,60 @@ def test_a_compaction_after_one_that_failed_finishes_it(renames_left: int) -> No
     assert compaction is not None
     log.end_compaction(compaction, compaction.run())
     assert offsets(log) == compacted(10**6)[2]
+
+
+def with_aborted(disk: SimulatedDisk) -> Log:
+    """Of three segments, each with a transaction that was aborted."""
+    log = Log.open(disk, HOME, LogConfig(retention_ms=-1))
+    for sequence in range(3):
+        add(log, batch(producer_id=ANN, sequence=sequence, is_transactional=True))
+        add(log, marker(ANN, ControlType.ABORT))
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    return log
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_a_segment_that_could_not_be_removed_is_there_as_before(is_released: bool) -> None:
+    for renames_left in range(12):
+        disk = FailsOnce()
+        log = with_aborted(disk)
+        aborted = log.aborted(0, log.end_offset)
+        log.advance_start(4)
+        disk.renames_left = renames_left
+        if renames_left == 8:
+            assert log.retire(now_ms=0) == 2
+            break
+        with pytest.raises(OSError, match="Input/output"):
+            log.retire(now_ms=0)
+        if is_released:
+            log.release()
+        # Those that are gone by then are, and the next one is there.
+        log.start_offset = start = 2 * (renames_left // 4)
+        assert offsets(log) == list(range(start, 6))
+        assert log.aborted(start, 6) == aborted[start // 2 :]
+        log.start_offset = 4
+        assert log.retire(now_ms=0) == 2 - start // 2
+        log.sweep(now_ms=0)
+        log.sweep(now_ms=10**9)
+        assert min(int(name[:20]) for name in disk.names(HOME) if name.endswith("index")) == 4
+
+
+def test_what_a_crash_leaves_of_segments_that_go_shows_nothing_that_was_aborted() -> None:
+    disk = SimulatedDisk()
+    log = with_aborted(disk)
+    aborted = log.aborted(0, log.end_offset)
+    log.advance_start(4)
+    left: list[SimulatedDisk] = []
+    disk.watch = lambda: left.extend([disk.kill9(), *(disk.power(Random(n)) for n in range(9))])
+    assert log.retire(now_ms=0) == 2
+    disk.watch = None
+    starts = set()
+    for survivor in [*left, disk.kill9()]:
+        again = Log.open(survivor, HOME, CONFIG, recovery_point=6, high_watermark=6)
+        start = again.start_offset
+        starts.add(start)
+        assert offsets(again) == list(range(start, 6))
+        assert again.aborted(start, 6) == aborted[start // 2 :]
+    assert starts == {0, 2, 4}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -41,6 +42,9 @@ DRAFT = ".tmp"
 KEYS = "keys" + CLEANED
 """Where a compaction keeps the keys that do not fit into memory."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+REMOVED = (".index", ".timeindex", ".log", ".txnindex")
+"""In which order they go: a log without the first two, which a crash may leave, builds them anew,
+and one without the last would show what was aborted."""
 
 
 class CorruptLog(Exception):
@@ -459,13 +463,20 @@ class Segments:
         self._bases.append(base)
 
     def _remove(self, base: int) -> None:
-        # If the disk fails in between, the segment is still there to be removed.
-        for suffix in SUFFIXES:
-            path = self._path(base, suffix)
-            if self._disk.exists(path):
-                away = path.with_name(path.name + DELETED)
-                self._disk.rename(path, away)
-                self._doomed[away.name] = None
+        """Rename its files. Raise OSError, and the segment is there as before."""
+        renamed: list[Path] = []
+        try:
+            for suffix in REMOVED:
+                path = self._path(base, suffix)
+                if self._disk.exists(path):
+                    self._disk.rename(path, path.with_name(path.name + DELETED))
+                    renamed.append(path)
+        except OSError:
+            for path in reversed(renamed):
+                with suppress(OSError):
+                    self._disk.rename(path.with_name(path.name + DELETED), path)
+            raise
+        self._doomed.update(dict.fromkeys(path.name + DELETED for path in renamed))
         self._opened.pop(base, None)
         self._sizes.pop(base, None)
         self._bases.remove(base)
