@@ -96,6 +96,17 @@ def test_a_compaction_after_one_that_failed_finishes_it(renames_left: int) -> No
     assert offsets(log) == compacted(10**6)[2]
 
 
+def test_a_log_that_begins_again_finishes_a_swap_first() -> None:
+    disk, log, has_failed = interrupted(4)
+    assert has_failed
+    assert [name for name in disk.names(HOME) if name.endswith(".swap")]
+    log.clear(1000)
+    assert not [name for name in disk.names(HOME) if name.endswith(".swap")]
+    add(log, batch(1))
+    log.close()
+    assert offsets(Log.open(disk, HOME, CONFIG)) == [1000]
+
+
 def with_aborted(disk: SimulatedDisk) -> Log:
     """Of three segments, each with a transaction that was aborted."""
     log = Log.open(disk, HOME, LogConfig(retention_ms=-1))

@@ -262,6 +262,7 @@ class Segments:
     def clear(self, offset: int) -> None:
         """Forget everything and begin again at `offset`, durably."""
         self._truncations += 1
+        self._complete_swap()
         self._begin_again(offset)
         self._disk.sync_directory(self._directory)
 
