@@ -259,14 +259,9 @@ def _first_uncleanable(
     for base, end in pairwise(segments.bases):
         if end > last_stable_offset:
             return base
-        if lag_ms > 0 and end > first_dirty and _newest(segments, base) > now_ms - lag_ms:
+        if lag_ms > 0 and end > first_dirty and segments.newest_ms(base) > now_ms - lag_ms:
             return base
     return segments.bases[-1]
-
-
-def _newest(segments: Segments, base: int) -> int:
-    timestamp = segments.at(base).newest.timestamp
-    return timestamp if timestamp >= 0 else segments.modified_ms(base)
 
 
 def _is_overdue(segments: Segments, dirty: Sequence[int], now_ms: int) -> bool:

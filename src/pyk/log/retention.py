@@ -34,10 +34,7 @@ def _after_time(segments: Segments, now_ms: int, at_most: int | None) -> int:
     if retention_ms == UNLIMITED:
         return kept
     for base in segments.bases[:at_most]:
-        newest = segments.at(base).newest.timestamp
-        if newest < 0:
-            newest = segments.modified_ms(base)
-        if not segments.size_of(base) or now_ms - newest <= retention_ms:
+        if not segments.size_of(base) or now_ms - segments.newest_ms(base) <= retention_ms:
             break
         kept = segments.end_of(base)
     return kept

@@ -96,6 +96,8 @@ class Segments:
         """Files that were renamed away, and when they may be removed."""
         self._sizes: dict[int, int] = {}
         """Of segments that are not open: the system is asked once."""
+        self._newest: dict[int, int] = {}
+        """The largest timestamps of segments that were open: they need not be again to be asked."""
         self._swapping: Sequence[int] | None = None
         """What a compacted segment, already renamed, takes the place of."""
 
@@ -176,7 +178,14 @@ class Segments:
             size = self._sizes[base] = self._disk.size(self._path(base, ".log"))
         return size
 
-    def modified_ms(self, base: int) -> int:
+    def newest_ms(self, base: int) -> int:
+        """The largest timestamp of a segment, or else when it was written."""
+        newest = None if base in self._opened else self._newest.get(base)
+        if newest is None:
+            newest = self.at(base).newest.timestamp
+        return newest if newest >= 0 else self._modified_ms(base)
+
+    def _modified_ms(self, base: int) -> int:
         return self._disk.modified_ms(self._path(base, ".log"))
 
     def at(self, base: int) -> Segment:
@@ -190,6 +199,7 @@ class Segments:
                 found.meet(self._bases[bisect_right(self._bases, base)])
             self._opened[base] = found
             self._sizes.pop(base, None)
+            self._newest.pop(base, None)
         return found
 
     def is_open(self, base: int) -> bool:
@@ -320,6 +330,7 @@ class Segments:
                 segment.release()
                 if base != self._bases[-1]:
                     self._sizes[base] = segment.size
+                    self._newest[base] = segment.newest.timestamp
                     del self._opened[base]
 
     def due_for_removal(self, now_ms: int) -> list[str]:
@@ -384,8 +395,7 @@ class Segments:
         for other in reversed(others):
             if other in self._bases:
                 self._remove(other)
-        self._opened.pop(base, None)
-        self._sizes.pop(base, None)
+        self._forget(base)
         self._rename_all(base, SWAP, "")
         self._disk.sync_directory(self._directory)
         self._swapping = None
@@ -478,9 +488,12 @@ class Segments:
                     self._disk.rename(path.with_name(path.name + DELETED), path)
             raise
         self._doomed.update(dict.fromkeys(path.name + DELETED for path in renamed))
-        self._opened.pop(base, None)
-        self._sizes.pop(base, None)
+        self._forget(base)
         self._bases.remove(base)
+
+    def _forget(self, base: int) -> None:
+        for known in (self._opened, self._sizes, self._newest):
+            known.pop(base, None)
 
     def _path(self, base: int, suffix: str) -> Path:
         return self._directory / file_name(base, suffix)

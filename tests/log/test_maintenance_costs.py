@@ -1,0 +1,64 @@
+"""What maintenance takes of everybody's time: all logs are asked now and then whether it is due."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyk.log.config import CleanupPolicy, LogConfig
+from pyk.log.log import Log
+from tests.log.test_aborted_segments import CountingDisk
+from tests.log.test_log import HOME, add, batch
+from tests.simulated_disk import SimulatedDisk
+
+SEGMENTS = 40
+NOW_MS = 10**6
+COMPACTED = LogConfig(
+    cleanup_policy=frozenset({CleanupPolicy.COMPACT}),
+    min_compaction_lag_ms=100,
+    min_cleanable_dirty_ratio=0.0,
+)
+AGED = LogConfig(retention_ms=100)
+
+
+def of_many_segments(disk: CountingDisk, config: LogConfig, newest_ms: int) -> Log:
+    log = Log.open(disk, HOME, config)
+    for _ in range(SEGMENTS):
+        add(log, batch(newest_ms))
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.close()
+    disk.opened = 0
+    return log
+
+
+def test_segments_are_not_opened_again_to_see_whether_they_are_old_enough() -> None:
+    disk = CountingDisk()
+    log = of_many_segments(disk, COMPACTED, NOW_MS - 200)
+    assert log.begin_compaction(NOW_MS) is not None
+    assert disk.opened == 0
+    log = of_many_segments(CountingDisk(), COMPACTED, NOW_MS - 50)
+    assert log.begin_compaction(NOW_MS) is None
+
+
+@pytest.mark.parametrize("newest_ms", [NOW_MS - 200, NOW_MS - 50])
+def test_nor_to_see_whether_they_are_too_old(newest_ms: int) -> None:
+    disk = CountingDisk()
+    log = of_many_segments(disk, AGED, newest_ms)
+    assert log.retire(NOW_MS) == (SEGMENTS if newest_ms < NOW_MS - 100 else 0)
+    assert disk.opened == 0
+
+
+def test_what_compaction_has_left_of_them_is_asked_again() -> None:
+    log = Log.open(SimulatedDisk(), HOME, COMPACTED)
+    # The newest record goes, since an older one of its key comes later.
+    add(log, batch(1), batch(NOW_MS), batch(2))
+    log.roll()
+    add(log, batch(0), batch(3))
+    log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.close()
+    compaction = log.begin_compaction(NOW_MS + 1000)
+    assert compaction is not None
+    log.end_compaction(compaction, compaction.run())
+    log.config = AGED
+    assert log.retire(NOW_MS) == 1
