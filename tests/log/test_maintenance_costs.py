@@ -31,6 +31,17 @@ def of_many_segments(disk: CountingDisk, config: LogConfig, newest_ms: int) -> L
     return log
 
 
+def test_producers_are_looked_at_by_the_thread_that_compacts() -> None:
+    log = Log.open(SimulatedDisk(), HOME, COMPACTED)
+    add(log, *(batch(number, producer_id=number, sequence=0) for number in range(9)))
+    log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    compaction = log.begin_compaction(NOW_MS)
+    assert compaction is not None
+    assert list(map(id, compaction.producers)) == list(map(id, log.producers))
+
+
 def test_segments_are_not_opened_again_to_see_whether_they_are_old_enough() -> None:
     disk = CountingDisk()
     log = of_many_segments(disk, COMPACTED, NOW_MS - 200)

@@ -27,7 +27,7 @@ from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
 from pyk.log.indexed_batches import Piece
 from pyk.log.movable_directory import MovableDirectory
-from pyk.log.producers import Origin, Producers
+from pyk.log.producers import Origin, Producer, Producers
 from pyk.log.segment import Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.snapshots import Snapshot
@@ -45,7 +45,6 @@ from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header,
 
 if TYPE_CHECKING:
     # What compacts is imported when the first log is compacted: most brokers of tests never do.
-    from pyk.log.batch_survival import LastOfProducer
     from pyk.log.compaction import Plan, Result, Rewritten
 
 
@@ -67,19 +66,24 @@ class Compaction(NamedTuple):
     directory: Path
     plan: Plan
     aborted: list[AbortedTransaction]
-    producers: dict[int, LastOfProducer]
+    producers: list[Producer]
 
     def run(self, checkpoint: Callable[[], None] = lambda: None) -> Result:
         """Raise CorruptBatch if the log is damaged, OSError if the disk fails or is full, or if
         segments were removed meanwhile, and what `checkpoint` raises: nothing is left then."""
+        from pyk.log.batch_survival import LastOfProducer
         from pyk.log.compaction import rewrite
 
+        producers = {
+            p.producer_id: LastOfProducer(p.last_data_offset if p.batches else None, p.epoch)
+            for p in self.producers
+        }
         return rewrite(
             self.disk,
             self.directory,
             self.plan,
             self.aborted,
-            self.producers,
+            producers,
             checkpoint=checkpoint,
         )
 
@@ -418,7 +422,6 @@ class Log:
         """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
         if not self.config.is_compacted or self._compaction is not None or self.is_dropped:
             return None
-        from pyk.log.batch_survival import LastOfProducer
         from pyk.log.compaction import plan
 
         planned = plan(
@@ -431,12 +434,10 @@ class Log:
         )
         if planned is None:
             return None
-        producers = {
-            p.producer_id: LastOfProducer(p.last_data_offset if p.batches else None, p.epoch)
-            for p in self.producers
-        }
         aborted = self.aborted(planned.start_offset, planned.end_offset)
         disk = self._disk.for_threads()
+        # There may be many: what each says is for the thread to ask.
+        producers = list(self.producers)
         self._compaction = Compaction(disk, self.directory, planned, aborted, producers)
         return self._compaction
 
