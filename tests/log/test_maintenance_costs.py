@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyk.log.compaction import OPENED_AT_ONCE
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.log import Log
 from tests.log.test_aborted_segments import CountingDisk
@@ -20,9 +21,11 @@ COMPACTED = LogConfig(
 AGED = LogConfig(retention_ms=100)
 
 
-def of_many_segments(disk: CountingDisk, config: LogConfig, newest_ms: int) -> Log:
+def of_many_segments(
+    disk: CountingDisk, config: LogConfig, newest_ms: int, count: int = SEGMENTS
+) -> Log:
     log = Log.open(disk, HOME, config)
-    for _ in range(SEGMENTS):
+    for _ in range(count):
         add(log, batch(newest_ms))
         log.roll()
     log.advance_high_watermark(log.end_offset)
@@ -49,6 +52,18 @@ def test_segments_are_not_opened_again_to_see_whether_they_are_old_enough() -> N
     assert disk.opened == 0
     log = of_many_segments(CountingDisk(), COMPACTED, NOW_MS - 50)
     assert log.begin_compaction(NOW_MS) is None
+
+
+def test_others_have_a_turn_while_many_are_opened_for_the_first_time() -> None:
+    disk = CountingDisk()
+    log = of_many_segments(disk, COMPACTED, NOW_MS - 200, 2 * OPENED_AT_ONCE + 1)
+    log = Log.open(disk, HOME, COMPACTED, high_watermark=log.end_offset)
+    for _ in range(2):
+        disk.opened = 0
+        assert log.begin_compaction(NOW_MS) is None
+        assert disk.opened <= 3 * OPENED_AT_ONCE, "each has two indexes"
+        log.release()
+    assert log.begin_compaction(NOW_MS) is not None
 
 
 @pytest.mark.parametrize("newest_ms", [NOW_MS - 200, NOW_MS - 50])

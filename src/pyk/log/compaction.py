@@ -35,6 +35,9 @@ from pyk.wire.compression import CorruptBatch
 MEMORY_BYTES: Final = 32 * 1024**2
 """What the keys may take. On top comes one bit for each record."""
 
+OPENED_AT_ONCE: Final = 256
+"""So many segments are opened to see how old they are before others have a turn."""
+
 _READ_BYTES: Final = 1024**2
 _INDEX_ENTRY_BYTES: Final = 12
 
@@ -78,11 +81,14 @@ def plan(
     last_stable_offset: int,
     now_ms: int,
 ) -> Plan | None:
-    """What to compact now, if that is due. `cleaned_until` is where the last compaction ended."""
+    """What to compact now, if that is due: the next time, if that would take long to say.
+    `cleaned_until` is where the last compaction ended."""
     first_dirty = cleaned_until
     if not log_start_offset <= cleaned_until <= segments.end_offset:
         first_dirty = log_start_offset
     end = _first_uncleanable(segments, first_dirty, last_stable_offset, now_ms)
+    if end is None:
+        return None
     bases = [base for base in segments.bases if base < end]
     dirty = [base for base in bases if segments.end_of(base) > first_dirty]
     dirty_bytes = sum(map(segments.size_of, dirty))
@@ -253,14 +259,19 @@ def remove_draft(disk: Disk, directory: Path, base: int) -> None:
 
 def _first_uncleanable(
     segments: Segments, first_dirty: int, last_stable_offset: int, now_ms: int
-) -> int:
-    """The base of the first segment that is active, undecided, or too young."""
+) -> int | None:
+    """The base of the first segment that is active, undecided, or too young. None if it takes more
+    than one turn to look: how old those are that were looked at is known the next time."""
     lag_ms = segments.config.min_compaction_lag_ms
+    opened_max = segments.opened_count + OPENED_AT_ONCE
     for base, end in pairwise(segments.bases):
         if end > last_stable_offset:
             return base
-        if lag_ms > 0 and end > first_dirty and segments.newest_ms(base) > now_ms - lag_ms:
-            return base
+        if lag_ms > 0 and end > first_dirty:
+            if segments.opened_count >= opened_max:
+                return None
+            if segments.newest_ms(base) > now_ms - lag_ms:
+                return base
     return segments.bases[-1]
 
 
