@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 import trio.testing
 
@@ -31,20 +34,37 @@ from tests.coordinator.transactional_client import (
     settled,
     status,
 )
-from tests.handlers.brokers import call, configure, open_context
+from tests.handlers.brokers import call, configure, create, open_context
 from tests.simulated_disk import SimulatedDisk
 
 BOTH = pytest.mark.parametrize("version", [V1, V2])
 
 
-def writing(client: Client, value: bytes) -> ProduceRequest:
-    data = PartitionProduceData(index=0, records=client.batch(value))
-    return ProduceRequest(
-        transactional_id=ID,
-        acks=-1,
-        timeout_ms=1000,
-        topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
-    )
+NEW = "new"
+
+
+class MomentarilyFull(SimulatedDisk):
+    """Refuses to make so many directories of logs."""
+
+    refused = 0
+
+    def make_directory(self, path: Path) -> None:
+        if self.refused and path.name.startswith(TOPIC):
+            self.refused -= 1
+            raise OSError(errno.EMFILE, "too many open files")
+        super().make_directory(path)
+
+
+def writing(client: Client, value: bytes, *others: str) -> ProduceRequest:
+    """To the first partition of TOPIC, and of others."""
+    topics = [
+        TopicProduceData(
+            name=name,
+            partition_data=[PartitionProduceData(index=0, records=client.batch(value, 0, name))],
+        )
+        for name in (TOPIC, *others)
+    ]
+    return ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
 
 
 async def test_in_v1_a_partition_that_was_not_added_is_not_written_to() -> None:
@@ -229,3 +249,39 @@ async def test_a_zombie_writes_nowhere(version: int) -> None:
         await client.write(b"kept")
         await client.commit()
         assert seen(broker).values == [b"kept"]
+
+
+@pytest.mark.parametrize("refused", [1, 2, 3])
+async def test_a_log_that_cannot_be_made_for_a_moment_takes_no_write_outside_of_its_transaction(
+    refused: int,
+) -> None:
+    """It is there when it comes to writing, but the coordinator was not asked about it."""
+    disk = MomentarilyFull()
+    async with opened(disk) as broker:
+        client = Client(broker)
+        await client.init()
+        disk.refused = refused
+        while (answer := await client.write(b"one")).error_code:
+            assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert seen(broker).values == []
+            assert not seen(broker).is_open
+        await client.commit()
+        assert seen(broker).values == [b"one"]
+        assert not seen(broker).is_open
+
+
+async def test_a_topic_that_comes_while_the_coordinator_is_asked_is_not_written_to() -> None:
+    async with opened() as broker:
+        await configure(broker, TRANSACTION_TOPIC, {"flush.messages": "1"})
+        client = Client(broker)
+        await client.init()
+        broker.leader_of(TOPIC, 0)
+        waiting = produce.handle(writing(client, b"one", NEW), call(12), broker)
+        assert isinstance(waiting, InTurn)
+        await create(broker, NEW, partitions=1)
+        broker.leader_of(NEW, 0)
+        answer = await waiting
+        codes = [topic.partition_responses[0].error_code for topic in answer.responses]
+        assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        await client.commit()
+        assert not seen(broker, topic=NEW).is_open

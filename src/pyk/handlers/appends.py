@@ -24,7 +24,7 @@ from pyk.metadata.image import Topic
 from pyk.replication.partition import Partition, Produced
 from pyk.turns import TURN_SECONDS
 from pyk.types import Buffer, FileSlice
-from pyk.wire.batch import COMPRESSION_MASK, peek_attributes
+from pyk.wire.batch import COMPRESSION_MASK, TRANSACTIONAL, peek_attributes
 from pyk.wire.compression import Compression
 from pyk.wire.messages.produce import (
     PartitionProduceData,
@@ -80,7 +80,7 @@ async def append_rest(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
 ) -> None:
     """What was left, in turns, while the connection waits. A client that hangs up meanwhile has
     sent it all the same: it is appended, if that takes no longer than GRACE."""
@@ -103,7 +103,7 @@ async def _append_left(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
 ) -> None:
     left = [
         (results, at, topic, topic.partition_data[at])
@@ -134,7 +134,7 @@ def append_to_topic(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
     turn_ends: float,
 ) -> TopicOutcome:
     try:
@@ -179,16 +179,14 @@ def _append_to_partition(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
 ) -> Done | Refused | None:
     start_offset = -1
-    guard: Guard | None = UNGUARDED
     try:
         partition = broker.replicas.begun(topic, data.index)
         if partition is None:
             return None
-        if joined:
-            guard = _guard_of(partition, joined)
+        guard = UNGUARDED if joined is None else _guard_of(partition, data, joined)
         start_offset = partition.log.start_offset
         produced = partition.produce(
             _records(data, call),
@@ -211,7 +209,7 @@ async def _append_in_time(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
 ) -> Done | Refused:
     """The same, elsewhere if it takes long. The log is made or opened by now, if it can be."""
     topic = None
@@ -231,7 +229,7 @@ async def _append_in_time(
             acks=request.acks,
             now_ms=now_ms,
             transaction_version=2 if joins_transactions(call) else 0,
-            guard=_guard_of(partition, joined) if joined else UNGUARDED,
+            guard=UNGUARDED if joined is None else _guard_of(partition, each, joined),
         )
     except Exception as failure:
         start_offset = -1 if topic is None else _start_of(topic, each.index, broker)
@@ -254,8 +252,15 @@ def _failed(
     return Refused(broker.failures.refusal(failure, f"{topic}-{number}"), start_offset)
 
 
-def _guard_of(partition: Partition, joined: Joined) -> Guard | None:
+def _guard_of(partition: Partition, data: PartitionProduceData, joined: Joined) -> Guard | None:
     found = joined.get(partition.partition, UNGUARDED)
+    if found is UNGUARDED and attributes_of(data) & TRANSACTIONAL:
+        # Its topic or its log was not there when the coordinator was asked. Without the word of the
+        # coordinator nobody would ever end this.
+        found = KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            "the partition was not verified to be in a transaction",
+        )
     if isinstance(found, KafkaError):
         raise found
     return found

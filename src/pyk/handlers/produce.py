@@ -79,7 +79,7 @@ def handle(
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks of {request.acks}")
     if request.transactional_id is None:
         _check_not_transactional(request)
-        return _append(request, call, broker, {})
+        return _append(request, call, broker, None)
     missing = [
         found
         for topic in request.topic_data
@@ -113,14 +113,14 @@ async def _join_later(
 
 
 async def _append_later(
-    joined: Awaitable[Joined], request: ProduceRequest, call: Call, broker: Context
+    joined: Awaitable[Joined | None], request: ProduceRequest, call: Call, broker: Context
 ) -> ProduceResponse | None:
     response = _append(request, call, broker, await joined)
     return await response if isawaitable(response) else response
 
 
 def _append(
-    request: ProduceRequest, call: Call, broker: Context, joined: Joined
+    request: ProduceRequest, call: Call, broker: Context, joined: Joined | None
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     turn_ends = perf_counter() + TURN_SECONDS
     outcomes = [
@@ -139,7 +139,7 @@ async def _append_rest(
     request: ProduceRequest,
     call: Call,
     broker: Context,
-    joined: Joined,
+    joined: Joined | None,
 ) -> ProduceResponse | None:
     await append_rest(outcomes, request, call, broker, joined)
     response = _respond(outcomes, request)

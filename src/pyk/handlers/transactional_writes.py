@@ -7,7 +7,6 @@ long as the partition's guard is, so that no write comes after the end of its tr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from inspect import isawaitable
 from typing import Final, TypeAlias
 
@@ -47,14 +46,14 @@ def join_transaction(
     find_topic: Callable[[TopicProduceData, Call, Context], Topic],
     *,
     is_joining: bool,
-) -> Joined | Awaitable[Joined]:
-    """What allows each partition to be written to in a transaction, where that is asked for.
+) -> Joined | Awaitable[Joined] | None:
+    """What allows each partition to be written to in a transaction. None if that is not asked for.
     `is_joining` says whether a partition joins the transaction by being written to."""
     transactional_id = request.transactional_id
     assert transactional_id is not None
     is_verified = broker.settings.config.transaction_partition_verification_enable
     if not is_joining and not is_verified:
-        return {}
+        return None
     found = [
         (topic, each, producer)
         for topic in request.topic_data
@@ -69,7 +68,7 @@ def join_transaction(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer id"
         )
     guards: dict[TopicPartition, Guard | None] = {}
-    leaders = _leaders(found, call, broker, find_topic)
+    leaders, without = _leaders(found, call, broker, find_topic)
 
     def needed() -> list[TopicPartition]:
         for led, sequence in leaders:
@@ -85,7 +84,7 @@ def join_transaction(
             if led.partition in refusals and not _is_asked_again(refusals[led.partition]):
                 led.log.producers.drop_guard(producer[0])
         refused = {p: _as_producers_hear_it(r, support) for p, r in refusals.items()}
-        return {**guards, **refused}
+        return {**guards, **refused, **without}
 
     refusals = join(Writer(transactional_id, *producer), needed, support, broker)
     if isawaitable(refusals):
@@ -98,17 +97,25 @@ def _leaders(
     call: Call,
     broker: Context,
     find_topic: Callable[[TopicProduceData, Call, Context], Topic],
-) -> list[tuple[Partition, int]]:
-    """With the sequences of what they are to be written."""
-    leaders = []
+) -> tuple[list[tuple[Partition, int]], dict[TopicPartition, KafkaError]]:
+    """With the sequences of what they are to be written, and why others cannot be written to: also
+    if they could be a moment later, when the coordinator has not been asked about them."""
+    leaders: list[tuple[Partition, int]] = []
+    refused: dict[TopicPartition, KafkaError] = {}
     for data, each, _ in found:
-        # Whatever is wrong is said when it comes to writing.
-        with suppress(Exception):
+        try:
             topic = find_topic(data, call, broker)
+        except KafkaError:
+            continue  # That is said when it comes to writing.
+        partition = TopicPartition(topic.name, each.index)
+        try:
             assert not isinstance(each.records, FileSlice)
             sequence = peek_sequence(each.records or b"")
             leaders.append((broker.replicas.leader_of(topic, each.index), sequence))
-    return leaders
+        except Exception as failure:
+            name = f"{topic.name}-{each.index}"
+            refused[partition] = broker.failures.refusal(failure, name)
+    return leaders, refused
 
 
 async def _joined_later(
