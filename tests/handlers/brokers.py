@@ -32,7 +32,7 @@ from pyk.metadata.mirror import Mirror, open_mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import CreatedTopic, NewTopic, TopicDefaults, create_topics
-from pyk.offload import at_once
+from pyk.offload import Elsewhere, at_once
 from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
@@ -64,11 +64,13 @@ async def open_context(
     *,
     others: Mapping[int, BrokerRecord] = {},
     disk: SimulatedDisk | None = None,
+    logs_elsewhere: Elsewhere = at_once,
 ) -> AsyncIterator[Context]:
-    """A broker of number 1, perhaps with others in its cluster."""
+    """A broker of number 1, perhaps with others in its cluster. Its logs are made and opened
+    `logs_elsewhere`, if that can be."""
     disk = disk or SimulatedDisk()
     settings = BrokerSettings({"node.id": str(NODE_ID), **static})
-    directory = DataDirectory.open(disk, ROOT / "logs", lambda _: LogConfig())
+    directory = DataDirectory.open(disk, ROOT / "logs", lambda _: LogConfig(), may_be_dormant=True)
     async with (
         open_embedded(disk, ROOT / "metadata", at_once) as store,
         open_mirror(store) as mirror,
@@ -77,7 +79,7 @@ async def open_context(
         await mirror.carry_out(lambda image: initialise(image, CLUSTER_ID, FEATURES))
         for broker_id, record in {NODE_ID: HERE, **others}.items():
             await _register(mirror, broker_id, record)
-        broker = _assembled(settings, mirror, directory, nursery)
+        broker = _assembled(settings, mirror, directory, nursery, logs_elsewhere)
         nursery.start_soon(_follow, broker)
         nursery.start_soon(broker.flusher.run)
         nursery.start_soon(broker.news.run)
@@ -92,13 +94,19 @@ async def _register(mirror: Mirror, broker_id: int, record: BrokerRecord) -> Non
 
 
 def _assembled(
-    settings: BrokerSettings, mirror: Mirror, directory: DataDirectory, nursery: trio.Nursery
+    settings: BrokerSettings,
+    mirror: Mirror,
+    directory: DataDirectory,
+    nursery: trio.Nursery,
+    logs_elsewhere: Elsewhere,
 ) -> Context:
     def config_of(topic: str) -> TopicConfig:
         return broker.settings.topic_config(mirror.image.topic_config(topic).values)
 
     flusher, failures, rng = Flusher(at_once), Failures(), Random(1)
-    logs = TopicLogs(directory, config_of, mirror.image, at_once, newest=lambda: mirror.image)
+    logs = TopicLogs(
+        directory, config_of, mirror.image, logs_elsewhere, newest=lambda: mirror.image
+    )
     fetch_sessions = FetchSessions(100, rng)
     broker = Context(
         node_id=NODE_ID,

@@ -13,6 +13,7 @@ from pyk.errors import KafkaError
 from pyk.handlers import share_acknowledge, share_fetch
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.offload import Elsewhere, at_once
 from pyk.replication.partition import Isolation, Partition
 from pyk.types import Uuid
 from pyk.wire.messages.share_acknowledge import (
@@ -47,9 +48,11 @@ Batch = tuple[int, int, list[int]]
 
 
 @asynccontextmanager
-async def open_queue(disk: SimulatedDisk | None = None) -> AsyncIterator[Context]:
+async def open_queue(
+    disk: SimulatedDisk | None = None, logs_elsewhere: Elsewhere = at_once
+) -> AsyncIterator[Context]:
     """A new broker, whose topic the group is about to begin with."""
-    async with open_context(LOCKS, disk=disk) as broker:
+    async with open_context(LOCKS, disk=disk, logs_elsewhere=logs_elsewhere) as broker:
         await create(broker, TOPIC)
         await initialise(broker, TOPIC)
         yield broker

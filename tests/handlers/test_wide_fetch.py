@@ -38,9 +38,11 @@ class Counting:
         self.reads: Counter[int] = Counter()
         self._replicas = replicas
 
-    def readable(self, topic: Topic, number: int) -> Partition | Unused:
+    def readable(
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | Unused:
         self.reads[number] += 1
-        return self._replicas.readable(topic, number)
+        return self._replicas.readable(topic, number, closed)
 
 
 class Reader:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import trio
 from msgspec import Struct, field
 
 from pyk.config.settings import BrokerSettings
@@ -44,6 +45,8 @@ T = TypeVar("T")
 
 DECIDED_AT_ONCE_MAX: Final = 50
 """How many topics, partitions or configurations may be decided about before others have a turn."""
+OPENING_PATIENCE: Final = 5.0
+"""Seconds that a reader waits for logs to be opened."""
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 
@@ -194,9 +197,26 @@ class Context(Struct, kw_only=True):
         """A partition that this broker leads. Raise KafkaError."""
         return self.replicas.leader_of(self.topic_named(topic), partition)
 
-    def readable(self, topic: str, partition: int) -> Partition | Unused:
-        """The same, for who only reads it: no log is made for that. Raise KafkaError."""
-        return self.replicas.readable(self.topic_named(topic), partition)
+    def readable(
+        self, topic: str, partition: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | Unused:
+        """The same, for who only reads it: no log is made for that. See `Replicas.readable`."""
+        return self.replicas.readable(self.topic_named(topic), partition, closed)
+
+    async def ensure_logs_in_time(self, partitions: Sequence[tuple[Topic, int]]) -> None:
+        """See `Replicas.ensure_logs`. If it takes longer than others wait for an answer it goes on
+        by itself, and who comes again may find them open."""
+        done = trio.Event()
+
+        async def ensure() -> None:
+            try:
+                await self.replicas.ensure_logs(partitions)
+            finally:
+                done.set()
+
+        self.start_soon(ensure)
+        with trio.move_on_after(OPENING_PATIENCE):
+            await done.wait()
 
     def topic_config(self, name: str) -> TopicConfig:
         return self.settings.topic_config(self.image.topic_config(name).values)

@@ -19,6 +19,7 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.parked import News, Parked
 from pyk.log.epochs import UNDEFINED
+from pyk.metadata.image import Topic
 from pyk.replication.fetch_sessions import Asked, Fetch, PartitionKey
 from pyk.replication.partition import Isolation, Partition
 from pyk.replication.unused import Unused
@@ -82,15 +83,20 @@ def handle(
     fetch = _begin(request, call, broker)
     reader = Reader(request, call, broker)
     results = answered(reader.read(fetch.wanted))
-    if isinstance(results, list):
+    if isinstance(results, list) and not reader.closed:
         return _respond(fetch, results, reader, request)
     return _respond_later(fetch, results, reader, request)
 
 
 async def _respond_later(
-    fetch: Fetch, results: Awaitable[Results], reader: Reader, request: FetchRequest
+    fetch: Fetch, results: Results | Awaitable[Results], reader: Reader, request: FetchRequest
 ) -> FetchResponse:
-    response = _respond(fetch, await results, reader, request)
+    if not isinstance(results, list):
+        results = await results
+    if reader.closed:
+        await reader.open_closed()
+        results = await in_turns(reader.read(fetch.wanted))
+    response = _respond(fetch, results, reader, request)
     return await response if isawaitable(response) else response
 
 
@@ -172,6 +178,13 @@ class Reader:
         self._max_bytes = min(request.max_bytes, limit)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation = Isolation(request.isolation_level == Isolation.READ_COMMITTED)
+        self.closed: list[tuple[Topic, int]] | None = []
+        """Partitions that could not be read before their logs are open. None when that was tried:
+        then each says what it is."""
+
+    async def open_closed(self) -> None:
+        closed, self.closed = self.closed, None
+        await self._broker.ensure_logs_in_time(closed or [])
 
     @property
     def news(self) -> News:
@@ -241,7 +254,7 @@ class Reader:
     def _find(self, key: PartitionKey) -> Readable:
         broker = self._broker
         topic = broker.topic_named(key.topic) if key.topic else broker.topic_of_id(key.topic_id)
-        return broker.replicas.readable(topic, key.partition)
+        return broker.replicas.readable(topic, key.partition, self.closed)
 
     def _found(self, partition: Readable, read: Read) -> Read:
         offsets = partition.offsets

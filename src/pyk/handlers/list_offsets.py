@@ -13,9 +13,10 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.log.index import TimedOffset
 from pyk.log.timestamps import TimestampSearch
+from pyk.metadata.image import Topic
 from pyk.replication.partition import Isolation, Partition
 from pyk.replication.unused import Unused
-from pyk.turns import Work, answered
+from pyk.turns import Work, answered, in_turns
 from pyk.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -58,16 +59,39 @@ def handle(
     request: ListOffsetsRequest, call: Call, broker: Context
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     searches: list[Search] = []
-    response = answered(_answer(request, call, broker, searches))
-    if isinstance(response, ListOffsetsResponse) and not searches:
+    closed: list[tuple[Topic, int]] = []
+    response = answered(_answer(request, call, broker, searches, closed))
+    if isinstance(response, ListOffsetsResponse) and not searches and not closed:
         return response
-    return _search_too(response, searches, request, call, broker)
+    return _answer_later(response, searches, closed, request, call, broker)
+
+
+async def _answer_later(
+    response: ListOffsetsResponse | Awaitable[ListOffsetsResponse],
+    searches: list[Search],
+    closed: list[tuple[Topic, int]],
+    request: ListOffsetsRequest,
+    call: Call,
+    broker: Context,
+) -> ListOffsetsResponse:
+    if not isinstance(response, ListOffsetsResponse):
+        response = await response
+    if closed:
+        await broker.ensure_logs_in_time(closed)
+        searches = []
+        response = await in_turns(_answer(request, call, broker, searches, None))
+    return await _search_too(response, searches, request, call, broker)
 
 
 def _answer(
-    request: ListOffsetsRequest, call: Call, broker: Context, searches: list[Search]
+    request: ListOffsetsRequest,
+    call: Call,
+    broker: Context,
+    searches: list[Search],
+    closed: list[tuple[Topic, int]] | None,
 ) -> Work[ListOffsetsResponse]:
-    """All but the `searches`. As in Kafka a topic that is there twice is one."""
+    """All but the `searches`, and those whose logs are `closed`. As in Kafka a topic that is there
+    twice is one."""
     isolation = _isolation(request)
     counts = Counter(
         (t.name, each.partition_index) for t in request.topics for each in t.partitions
@@ -83,7 +107,7 @@ def _answer(
                 if counts[name, number] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 check_position(asked.timestamp, call.version)
-                partition = broker.readable(name, number)
+                partition = broker.readable(name, number, closed)
                 partition.check_leader_epoch(asked.current_leader_epoch)
                 found = begin(partition, asked)
                 if isinstance(found, TimestampSearch):
@@ -100,14 +124,12 @@ def _answer(
 
 
 async def _search_too(
-    response: ListOffsetsResponse | Awaitable[ListOffsetsResponse],
+    response: ListOffsetsResponse,
     searches: list[Search],
     request: ListOffsetsRequest,
     call: Call,
     broker: Context,
 ) -> ListOffsetsResponse:
-    if not isinstance(response, ListOffsetsResponse):
-        response = await response
     isolation = _isolation(request)
     for each in searches:
         partition, asked = each.partition, each.asked

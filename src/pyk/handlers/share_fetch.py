@@ -34,6 +34,7 @@ from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.handlers.parked import Parked
 from pyk.handlers.share_calls import check_enabled
+from pyk.metadata.image import Topic
 from pyk.sharing.handout import NOTHING, Handed, Seen, Wish
 from pyk.sharing.sessions import (
     FINAL_EPOCH,
@@ -96,7 +97,8 @@ def handle(
     is_last = epoch == FINAL_EPOCH
     partitions = [] if is_last or is_renewal else session.in_turn(epoch)
     fetch = Fetch(session, partitions, Acknowledged(), epoch == INITIAL_EPOCH, is_last)
-    if len(partitions) > PARTITIONS_AT_ONCE or is_wide(request.topics):
+    is_many = len(partitions) > PARTITIONS_AT_ONCE or is_wide(request.topics)
+    if is_many or any(_without_log(each, broker) for each in partitions):
         return _begin_in_turns(fetch, request, call, broker, is_renewal=is_renewal)
     if acknowledges(request.topics):
         acknowledged = hear(request.topics, key, call, broker, is_renewal=is_renewal)
@@ -113,6 +115,9 @@ async def _begin_in_turns(
     if acknowledges(request.topics):
         heard = await hear_in_turns(request.topics, key, call, broker, is_renewal=is_renewal)
         fetch = fetch._replace(acknowledged=heard)
+    missing = [found for each in fetch.partitions if (found := _without_log(each, broker))]
+    if missing:
+        await broker.ensure_logs_in_time(missing)
     for count, partition in enumerate(fetch.partitions, start=1):
         with suppress(KafkaError):  # The reader hears it again.
             _share(key.group_id, partition, broker)
@@ -318,6 +323,16 @@ def _share(group_id: str, partition: SharedPartition, broker: Context) -> Share:
     if not 0 <= partition.partition < len(topic.partitions):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return broker.shares.of(group_id, topic, partition.partition)
+
+
+def _without_log(partition: SharedPartition, broker: Context) -> tuple[Topic, int] | None:
+    """The partition, if its log is not there or not open."""
+    topic = broker.image.topic_by_id(partition.topic_id)
+    if topic is not None:
+        with suppress(KafkaError):  # The reader hears it again.
+            if broker.replicas.begun(topic, partition.partition) is None:
+                return topic, partition.partition
+    return None
 
 
 async def _fetch_later(

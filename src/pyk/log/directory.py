@@ -169,6 +169,10 @@ class DataDirectory:
         """Whether it is one of those, without a set of all of them."""
         return partition in self.logs or partition in self._dormant
 
+    def is_dormant(self, partition: TopicPartition) -> bool:
+        """Whether it has to be opened, which a thread may be about to do."""
+        return partition in self._dormant
+
     def dormant_end(self, partition: TopicPartition) -> int | None:
         """The high watermark of a log that is dormant, as checkpoints have it."""
         if partition not in self._dormant:

@@ -70,10 +70,22 @@ class Replicas:
     def _leads(self, topic: Topic, number: int) -> bool:
         return topic.partitions[number].leader == self._node_id
 
-    def readable(self, topic: Topic, number: int) -> Partition | Unused:
+    def readable(
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | Unused:
         """The partition for who only reads it: for one that was never used no log is made. Raise
-        KafkaError as `leader_of` does."""
-        led = self.begun(topic, number) or self.leader_of_used(topic, number)
+        KafkaError as `leader_of` does. With `closed`, a log that is not open is not opened here:
+        it is among these then, for `ensure_logs`, and refused."""
+        led = self.begun(topic, number)
+        if led is None:
+            if closed is not None and self._directory.is_dormant(
+                TopicPartition(topic.name, number)
+            ):
+                closed.append((topic, number))
+                raise KafkaError(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{number} is not open yet"
+                )
+            led = self.leader_of_used(topic, number)
         if led is not None:
             return led
         key = (topic.name, number)

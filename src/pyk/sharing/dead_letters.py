@@ -41,7 +41,9 @@ SMALL_BATCH_BYTES: Final = 64 * 1024
 """A batch that takes no longer to read than others may wait. Larger ones are read in a thread."""
 SMALL_BATCH_RECORDS: Final = 1_000
 PATIENCE: Final = 2.0
-"""Seconds for which a failing disk is tried again, for all letters of a change together."""
+"""Seconds for which what may pass is tried again, for all letters of a change together."""
+_MAY_PASS: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+"""A disk that fails, and a log that a thread is making or opening."""
 RETRY_AFTER: Final = 0.1
 
 
@@ -152,16 +154,13 @@ class Burial:
         return self._partition.read(offset, 1, Isolation.READ_UNCOMMITTED)[0]
 
     async def _patiently(self, run: Callable[[], Awaitable[T]]) -> T:
-        """Try it again while the disk fails, for as long as there is patience."""
+        """Try it again while it fails by what may pass, for as long as there is patience."""
         while True:
             try:
                 return await run()
             except (KafkaError, OSError) as failure:
-                is_of_disk = (
-                    not isinstance(failure, KafkaError)
-                    or failure.code is ErrorCode.KAFKA_STORAGE_ERROR
-                )
-                if not is_of_disk or trio.current_time() >= self._deadline:
+                may_pass = not isinstance(failure, KafkaError) or failure.code in _MAY_PASS
+                if not may_pass or trio.current_time() >= self._deadline:
                     raise
             await trio.sleep(RETRY_AFTER)
 

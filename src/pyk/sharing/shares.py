@@ -229,6 +229,7 @@ class Shares:
         async def find() -> Partition:
             found = await self._topic_for_letters(topic)
             number = share.key.partition % len(found.partitions)
+            await self._replicas.ensure_logs([(found, number)])
             return self._replicas.leader_of(found, number)
 
         return Burial(share.partition, share.key.group_id, dead, find, self._now_ms())

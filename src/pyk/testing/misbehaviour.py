@@ -99,9 +99,11 @@ class _Reluctant:
         self._check(topic, number)
         return self._replicas.leader_of_used(topic, number)
 
-    def readable(self, topic: Topic, number: int) -> Partition | Unused:
+    def readable(
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | Unused:
         self._check(topic, number)
-        return self._replicas.readable(topic, number)
+        return self._replicas.readable(topic, number, closed)
 
     def begun(self, topic: Topic, number: int) -> Partition | None:
         self._check(topic, number)
