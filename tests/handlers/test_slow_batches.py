@@ -17,8 +17,10 @@ from pyk.handlers import produce as produce_
 from pyk.handlers.appends import GRACE
 from pyk.handlers.call import InTurn
 from pyk.handlers.context import Context
+from pyk.log.validation import READ_AT_ONCE_BYTES_MAX
 from pyk.offload import at_once
 from pyk.types import TopicPartition
+from pyk.wire.batch import HEADER_BYTES, encode_batch
 from pyk.wire.compression import Compression
 from pyk.wire.messages.produce import (
     PartitionProduceData,
@@ -111,6 +113,55 @@ async def test_a_large_batch_that_must_be_read_is_prepared_elsewhere(
     assert elsewhere.count == PARTITIONS
     assert outcomes(found) == [(ErrorCode.NONE, 0)] * PARTITIONS
     assert broker.leader_of(topic, 3).offsets.end == 1000
+
+
+@pytest.mark.parametrize(
+    ("topic", "codec"),
+    [
+        (COMPACTED, Compression.GZIP),
+        (COMPACTED, Compression.LZ4),
+        (COMPACTED, Compression.ZSTD),
+        (RECOMPRESSED, Compression.ZSTD),
+    ],
+)
+async def test_a_few_bytes_that_inflate_to_many_are_inflated_elsewhere(
+    broker: Context, elsewhere: Elsewhere, topic: str, codec: Compression
+) -> None:
+    data = build_batch([Record(0, NOW_MS, b"key", bytes(500_000))], compression=codec)
+    assert len(data) < READ_AT_ONCE_BYTES_MAX
+    response = begin(broker, request_for(topic, data, range(PARTITIONS)))
+    assert isinstance(response, InTurn)
+    assert outcomes(await response) == [(ErrorCode.NONE, 0)] * PARTITIONS
+    assert elsewhere.count == PARTITIONS
+
+
+@pytest.mark.parametrize("topic", [COMPACTED, RECOMPRESSED])
+async def test_many_small_blocks_of_snappy_are_what_they_are_elsewhere(
+    broker: Context, topic: str
+) -> None:
+    """Fewer bytes would allow fewer blocks: what they are is not judged by that."""
+    plain = build_batch([Record(0, NOW_MS, b"key", bytes(300))])
+    blocks = [plain[at : at + 1] for at in range(HEADER_BYTES, len(plain))]
+    framed = b"\x82SNAPPY\x00" + bytes([0, 0, 0, 1] * 2)
+    for block in blocks:
+        framed += (3).to_bytes(4, "big") + b"\x01\x00" + block
+    data = encode_batch(
+        framed,
+        base_offset=0,
+        partition_leader_epoch=-1,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        last_offset_delta=0,
+        attributes=Compression.SNAPPY,
+        base_timestamp=NOW_MS,
+        max_timestamp=NOW_MS,
+        records_count=1,
+    )
+    assert len(data) < READ_AT_ONCE_BYTES_MAX
+    response = begin(broker, request_for(topic, data, range(1)))
+    found = await response if isawaitable(response) else response
+    assert outcomes(found) == [(ErrorCode.NONE, 0)]
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,9 @@ is too large, which Java's producer understands: it splits the batch."""
 
 READ_AT_ONCE_RECORDS_MAX: Final = 200
 READ_AT_ONCE_BYTES_MAX: Final = 4096
-"""Batches up to here are read where they have come: that takes less time than to go elsewhere. What
-inflates from so few bytes is either few records or soon found to be none."""
+"""Batches up to here are read where they have come: that takes less time than to go elsewhere."""
+INFLATED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
+"""If they inflate to no more than this: a few bytes may hold many megabytes."""
 
 RECORD_ERRORS_MAX: Final = 1000
 """How many records are blamed, each in a sentence of its own. Kafka has no limit, but a few
@@ -115,7 +116,10 @@ def prepare(
         raise TakesLong
     data = _writable(records, header)
     if is_to_be_read:
-        max_timestamp = _judge_records(data, header, config, now_ms)
+        bytes_max = config.inflated_bytes_max
+        if not may_take_long:
+            bytes_max = min(bytes_max, INFLATED_AT_ONCE_BYTES_MAX)
+        max_timestamp = _judge_records(data, header, config, now_ms, bytes_max)
         data, header = _rewrite(data, header, config, max_timestamp)
     append_time = NO_TIMESTAMP
     if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -221,16 +225,23 @@ def _has_wrong_compression(header: BatchHeader, config: LogConfig) -> bool:
     return not (header.is_control and header.compression is Compression.NONE)
 
 
-def _judge_records(data: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> int:
-    """The latest of the records' own times, or -1. Raise KafkaError."""
+def _judge_records(
+    data: Buffer, header: BatchHeader, config: LogConfig, now_ms: int, bytes_max: int
+) -> int:
+    """The latest of the records' own times, or -1. Raise KafkaError, and TakesLong if they cannot
+    be read within fewer bytes than the topic allows."""
     try:
-        skimmed = skim_records(data, 0, header, bytes_max=config.inflated_bytes_max)
+        skimmed = skim_records(data, 0, header, bytes_max=bytes_max)
         if header.records_count > RECORDS_MAX:
             raise _too_large(f"a batch of {header.records_count} records, of {RECORDS_MAX} allowed")
         return _max_timestamp(skimmed, header.base_timestamp, config, now_ms)
     except BatchTooLarge as large:
+        if bytes_max < config.inflated_bytes_max:
+            raise TakesLong from None
         raise _too_large(str(large)) from None
     except CorruptBatch as broken:
+        if header.compression is Compression.SNAPPY and bytes_max < config.inflated_bytes_max:
+            raise TakesLong from None  # How many blocks it may have depends on the bytes.
         # Not CORRUPT_MESSAGE, which asks for a retry: the CRC has shown that this is what was sent,
         # and what would be sent again.
         raise _invalid(str(broken)) from None
