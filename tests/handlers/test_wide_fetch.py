@@ -4,7 +4,7 @@ written to is read without a log."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -36,19 +36,29 @@ class Counting:
 
     def __init__(self, replicas: Replicas) -> None:
         self.reads: Counter[int] = Counter()
+        self.before_read: dict[int, Callable[[], object]] = {}
+        """What happens before the first read of a partition."""
         self._replicas = replicas
 
     def readable(
         self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
     ) -> Partition | Unused:
         self.reads[number] += 1
+        self.before_read.pop(number, lambda: None)()
         return self._replicas.readable(topic, number, closed)
 
 
 class Reader:
     """It waits for so many bytes of so many partitions."""
 
-    def __init__(self, broker: Context, partitions: int, min_bytes: int, offset: int = 0) -> None:
+    def __init__(
+        self,
+        broker: Context,
+        partitions: int,
+        min_bytes: int,
+        offset: int = 0,
+        isolation: int = 0,
+    ) -> None:
         self.counting = Counting(broker.replicas)
         replicas = cast("Replicas", self.counting)
         self.response: FetchResponse | None = None
@@ -61,6 +71,7 @@ class Reader:
             max_wait_ms=60_000,
             min_bytes=min_bytes,
             max_bytes=10_000_000,
+            isolation_level=isolation,
             topics=[FetchTopic(topic=TOPIC, partitions=wanted)],
         )
 
@@ -113,6 +124,23 @@ async def test_only_what_has_more_is_read_again(broker: Context) -> None:
     assert reader.read == dict.fromkeys(range(MANY), size) | {7: appends * size, 8: 2 * size}
     # Each once more for the answer, and not before there is one.
     assert reader.counting.reads[0] == 1
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+async def test_what_comes_while_others_are_read_is_not_waited_for(
+    broker: Context, isolation: int
+) -> None:
+    await create(broker, TOPIC, MANY)
+    produce(broker, TOPIC, 1, 1)
+    size = bytes_of(broker, 1)
+    reader = Reader(broker, MANY, min_bytes=2 * size, isolation=isolation)
+    # One has a log by then, and the other has none before.
+    reader.counting.before_read[MANY - 2] = lambda: produce(broker, TOPIC, 1, 1)
+    reader.counting.before_read[MANY - 1] = lambda: produce(broker, TOPIC, 1, 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reader.fetch)
+        await wait_all_tasks_blocked()
+        assert reader.read == {0: size, 1: 2 * size}
 
 
 async def test_many_readers_of_many_partitions_cost_what_has_changed(broker: Context) -> None:

@@ -219,6 +219,12 @@ class Reader:
         """Of what the client may read."""
         return partition.visible_end(self._isolation)
 
+    def end_seen(self, read: Read) -> int:
+        """The same as it was when it was read: more may have come while others were."""
+        if self._isolation is Isolation.READ_COMMITTED:
+            return read.last_stable_offset
+        return read.high_watermark
+
     def _read(self, key: PartitionKey, asked: Asked, size_max: int) -> Read:
         partition: Readable | None = None
         try:
@@ -271,9 +277,7 @@ class Waiting:
 
     def __init__(self, reader: Reader, fetch: Fetch, results: Results) -> None:
         self.watches = [
-            _Watch(
-                self, key, asked, read.partition, reader.end_of(read.partition), len(read.records)
-            )
+            _Watch(self, key, asked, read.partition, reader.end_seen(read), len(read.records))
             for (key, asked), (_, read) in zip(fetch.wanted, results, strict=True)
             if read.partition is not None
         ]
