@@ -29,6 +29,7 @@ from tests.coordinator.transactional_client import (
     status,
 )
 from tests.handlers.brokers import ask, create
+from tests.replication.test_topic_logs import Gate
 from tests.simulated_disk import SimulatedDisk
 
 COMMIT, ABORT = ControlType.COMMIT, ControlType.ABORT
@@ -101,6 +102,28 @@ async def test_offsets_of_a_transaction_count_when_it_is_committed(version: int)
             assert await committed_offset(broker, stable=False) == before
             await ending()
             assert await committed_offset(broker) == (ErrorCode.NONE, 1)
+
+
+@pytest.mark.parametrize("count", [3, TOLD_AT_ONCE + 1])
+async def test_logs_that_are_only_there_for_the_end_are_made_elsewhere(count: int) -> None:
+    gate = Gate(is_before=True)
+    gate.opened.set()
+    async with opened(logs_elsewhere=gate) as broker:
+        await create(broker, "wide", partitions=count)
+        client = Client(broker, V1)
+        await client.init()
+        for number in range(count):
+            assert await client.add(number, "wide") == ErrorCode.NONE
+        gate.opened = trio.Event()
+        assert (await client.end(commit=True)).error_code == ErrorCode.NONE
+        await settled(broker)
+        assert status(broker) == "PrepareCommit"
+        assert not any(each.topic == "wide" for each in broker.directory.logs)
+        gate.opened.set()
+        await settled(broker)
+        assert status(broker) == "CompleteCommit"
+        for number in range(count):
+            assert len(seen(broker, number, "wide").markers) == 1
 
 
 @BOTH

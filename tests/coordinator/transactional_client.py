@@ -23,6 +23,7 @@ from pyk.handlers import (
 )
 from pyk.handlers.context import Context
 from pyk.log.log import Log
+from pyk.offload import Elsewhere, at_once
 from pyk.types import TopicPartition
 from pyk.wire.batch import iterate_batches
 from pyk.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -266,8 +267,11 @@ async def committed_offset(
 
 
 @asynccontextmanager
-async def opened(disk: SimulatedDisk | None = None, **static: str) -> AsyncIterator[Context]:
-    async with open_context({k.replace("_", "."): v for k, v in static.items()}, disk=disk) as it:
+async def opened(
+    disk: SimulatedDisk | None = None, logs_elsewhere: Elsewhere = at_once, **static: str
+) -> AsyncIterator[Context]:
+    settings = {k.replace("_", "."): v for k, v in static.items()}
+    async with open_context(settings, disk=disk, logs_elsewhere=logs_elsewhere) as it:
         if TOPIC not in it.image.topics:
             await create(it, TOPIC, partitions=3)
         await find_coordinators(it)

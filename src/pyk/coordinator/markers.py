@@ -6,7 +6,7 @@ transaction counts from then on, or never.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC
@@ -52,6 +52,16 @@ class Markers:
         self._groups = groups
         self._now_ms = now_ms
 
+    def have_logs(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether none of their logs has to be made or opened before it takes a marker."""
+        return not any(self._is_without_log(partition) for partition in partitions)
+
+    async def ensure_logs(self, partitions: Iterable[TopicPartition]) -> None:
+        """See that they have, as far as that can be: `write` says what is wrong with others."""
+        topics = self._mirror.image.topics
+        known = [(topics[p.topic], p.partition) for p in partitions if p.topic in topics]
+        await self._replicas.ensure_logs(known)
+
     def write(self, partition: TopicPartition, marker: Marker) -> Written:
         """Raise KafkaError."""
         led = self._leader_of(partition)
@@ -64,6 +74,13 @@ class Markers:
     def has_ended(self, partition: TopicPartition, marker: Marker) -> bool:
         """Whether it is there already, as far as one can tell. Raise KafkaError."""
         return self._leader_of(partition).has_ended(marker)
+
+    def _is_without_log(self, partition: TopicPartition) -> bool:
+        topic = self._mirror.image.topics.get(partition.topic)
+        try:
+            return topic is not None and self._replicas.begun(topic, partition.partition) is None
+        except KafkaError:
+            return False  # It is not led here, and `write` says so.
 
     def _leader_of(self, partition: TopicPartition) -> Partition:
         topic = self._mirror.image.topics.get(partition.topic)

@@ -32,6 +32,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.replication.partition import Marker
+from pyk.turns import Work, at_once, in_turns
 from pyk.types import TopicPartition
 from pyk.wire.compression import Compression
 from pyk.wire.payloads import transaction_records
@@ -186,12 +187,12 @@ class TransactionCoordinator:
             self._unfinished.append(ending)
 
     def _completes_at_once(self, ending: _Ending) -> bool:
-        if len(ending.left) > TOLD_AT_ONCE:
+        if len(ending.left) > TOLD_AT_ONCE or not self.markers.have_logs(ending.left):
             return False
         if not ending.shard.journal.is_committed(ending.end_offset):
             return False
         partitions, ending.left = ending.left, []
-        self._tell(partitions, ending)
+        at_once(self._tell_each(partitions, ending))
         return not ending.left and not ending.waits and self._completes(ending)
 
     def _completes(self, ending: _Ending) -> bool:
@@ -222,9 +223,13 @@ class TransactionCoordinator:
 
     async def _tell_all(self, ending: _Ending) -> None:
         """Those that do not know then are left."""
-        partitions, ending.left = ending.left, []
-        for start in range(0, len(partitions), TOLD_AT_ONCE):
-            self._tell(partitions[start : start + TOLD_AT_ONCE], ending)
+        untold = len(ending.left)
+        while untold > 0:
+            portion = ending.left[: min(untold, TOLD_AT_ONCE)]
+            await self.markers.ensure_logs(portion)
+            del ending.left[: len(portion)]
+            untold -= len(portion)
+            await in_turns(self._tell_each(portion, ending))
             await trio.lowlevel.checkpoint()
         while ending.waits:
             partition, written = ending.waits.pop()
@@ -234,22 +239,26 @@ class TransactionCoordinator:
                 if not _is_nothing_to_end(partition, ending, refusal):
                     ending.left.append(partition)
 
-    def _tell(self, partitions: list[TopicPartition], ending: _Ending) -> None:
+    def _tell_each(self, partitions: list[TopicPartition], ending: _Ending) -> Work[None]:
         """Write to their logs. Who refuses is left."""
         for partition in partitions:
-            try:
-                if ending.marking.is_resumed and self.markers.has_ended(partition, ending.marker):
-                    continue
-                written = self.markers.write(partition, ending.marker)
-            except KafkaError as refusal:
-                if not _is_nothing_to_end(partition, ending, refusal):
-                    ending.left.append(partition)
-            except Exception:
-                logger.exception("%s is not told of its end after a bug", partition)
+            self._tell(partition, ending)
+            yield
+
+    def _tell(self, partition: TopicPartition, ending: _Ending) -> None:
+        try:
+            if ending.marking.is_resumed and self.markers.has_ended(partition, ending.marker):
+                return
+            written = self.markers.write(partition, ending.marker)
+        except KafkaError as refusal:
+            if not _is_nothing_to_end(partition, ending, refusal):
                 ending.left.append(partition)
-            else:
-                if not written.is_committed:
-                    ending.waits.append((partition, written))
+        except Exception:
+            logger.exception("%s is not told of its end after a bug", partition)
+            ending.left.append(partition)
+        else:
+            if not written.is_committed:
+                ending.waits.append((partition, written))
 
 
 def _is_nothing_to_end(partition: TopicPartition, ending: _Ending, refusal: KafkaError) -> bool:

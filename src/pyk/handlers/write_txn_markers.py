@@ -69,6 +69,11 @@ async def _write(wanted: WritableTxnMarker, broker: Context) -> WritableTxnMarke
         coordinator_epoch=wanted.coordinator_epoch,
         transaction_version=wanted.transaction_version,
     )
+    await broker.transactions.markers.ensure_logs(
+        TopicPartition(topic.name, number)
+        for topic in wanted.topics
+        for number in topic.partition_indexes
+    )
     topics = []
     for topic in wanted.topics:
         results = [
