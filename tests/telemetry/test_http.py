@@ -105,6 +105,25 @@ async def test_connections_that_say_nothing_keep_nobody_from_asking() -> None:
         assert await ask_on(silent[3]) == b"yes\n", "the others stay"
 
 
+async def test_connections_that_read_nothing_keep_nobody_from_asking() -> None:
+    made = 0
+
+    async def large() -> Page:
+        nonlocal made
+        made += 1
+        return Page([bytes(10**6)] * 20)
+
+    pages = {**PAGES, "/large": large}
+    async with open_http("127.0.0.1", 0, pages) as address, AsyncExitStack() as stack:
+        idle = [await connect(address, stack) for _ in range(CONNECTIONS_MAX)]
+        for stream in idle:
+            await stream.send_all(request_for("/large") * 3)
+        while made < CONNECTIONS_MAX:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+        for _ in range(3):
+            assert await ask_on(await connect(address, stack)) == b"yes\n"
+
+
 async def test_who_has_asked_is_not_hung_up_on_to_make_room(autojump_clock: Any) -> None:
     asked, goes_on = trio.Semaphore(0), trio.Event()
 

@@ -67,16 +67,21 @@ async def open_http(host: str, port: int, pages: Pages) -> AsyncIterator[tuple[s
 
 class Visitors:
     """Those who are connected. When there are too many, whoever has been silent for longest makes
-    room: connections that say nothing keep nobody from asking whether the broker lives."""
+    room, or else whoever has been reading an answer for longest: connections that say nothing, or
+    read nothing, keep nobody from asking whether the broker lives."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._silent: dict[trio.CancelScope, None] = {}
         """Who has not asked for anything, or not again, in the order in which they fell silent."""
-        self._answered: set[trio.CancelScope] = set()
+        self._asking: set[trio.CancelScope] = set()
+        """Whose page is being made."""
+        self._reading: dict[trio.CancelScope, None] = {}
+        """Who is being sent a page, in the order in which that began."""
 
     async def serve(self, stream: trio.SocketStream) -> None:
-        if len(self._silent) + len(self._answered) >= CONNECTIONS_MAX and not self._make_room():
+        count = len(self._silent) + len(self._asking) + len(self._reading)
+        if count >= CONNECTIONS_MAX and not self._make_room():
             await stream.aclose()
             return
         scope = trio.CancelScope()
@@ -91,15 +96,17 @@ class Visitors:
             logger.exception("a connection for HTTP has failed")
         finally:
             self._silent.pop(scope, None)
-            self._answered.discard(scope)
+            self._asking.discard(scope)
+            self._reading.pop(scope, None)
 
     def _make_room(self) -> bool:
-        longest = next(iter(self._silent), None)
-        if longest is None:
-            return False
-        del self._silent[longest]
-        longest.cancel()
-        return True
+        for those in (self._silent, self._reading):
+            longest = next(iter(those), None)
+            if longest is not None:
+                del those[longest]
+                longest.cancel()
+                return True
+        return False
 
     async def _converse(self, stream: trio.SocketStream, scope: trio.CancelScope) -> None:
         # Only who looks at a broker pays for it.
@@ -119,14 +126,16 @@ class Visitors:
             if asked is None:
                 return
             self._silent.pop(scope, None)
-            self._answered.add(scope)
+            self._asking.add(scope)
             page = await _answer(self._pages, asked)
+            self._asking.discard(scope)
+            self._reading[scope] = None
             with trio.move_on_after(PATIENCE):
                 await _send(connection, stream, page, is_head=asked.method == b"HEAD")
             if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                 return
             connection.start_next_cycle()
-            self._answered.discard(scope)
+            self._reading.pop(scope, None)
             self._silent[scope] = None
 
 
