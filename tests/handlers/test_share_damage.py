@@ -9,9 +9,12 @@ import trio
 from trio.testing import MockClock
 
 from pyk.coordinator.share_state.key import SharePartitionKey
-from pyk.errors import ErrorCode
+from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
 from pyk.metadata.controller import set_group_config
+from pyk.replication.partition import Partition
+from pyk.sharing.dead_letters import Burial
+from pyk.sharing.delivery import Dead, Reason
 from pyk.sharing.tally import Tally
 from pyk.wire.batch import encode_batch
 from pyk.wire.compression import Compression
@@ -153,6 +156,27 @@ async def test_a_dead_letter_is_written_again_if_the_disk_is_full_for_a_moment(
     disk.plan = failing("append", f"{DEAD}-0", times=2)
     await ann.acknowledge((0, 1, REJECT))
     assert [dict(each.headers)["__dlq.errors.offset"] for each in letters(broker)] == [b"0", b"1"]
+
+
+async def test_dead_letters_wait_for_a_partition_that_is_not_led_for_a_moment(
+    broker: Context, autojump_clock: MockClock
+) -> None:
+    await create(broker, DEAD)
+    produce(broker, TOPIC, 2)
+    refused = 0
+
+    async def find() -> Partition:
+        nonlocal refused
+        if refused < 2:
+            refused += 1
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return broker.leader_of(DEAD, 0)
+
+    dead = [Dead(0, 2, 1, Reason.REJECTED)]
+    burial = Burial(broker.leader_of(TOPIC, 0), GROUP, dead, find, NOW_MS)
+    await burial.run()
+    assert (refused, burial.written, burial.lost) == (2, 2, 0)
+    assert len(letters(broker)) == 2
 
 
 async def test_a_dead_letter_that_the_disk_does_not_give_is_lost_and_the_group_goes_on(
