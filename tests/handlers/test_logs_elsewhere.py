@@ -11,16 +11,26 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pyk.errors import ErrorCode
-from pyk.handlers import fetch, list_offsets
+from pyk.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
 from pyk.handlers import produce as produce_
 from pyk.handlers.context import Context
 from pyk.handlers.list_offsets import LATEST
 from pyk.metadata.controller import set_group_config
+from pyk.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyk.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
+)
+from pyk.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 from tests.handlers.brokers import ask, call, create, open_context, produce, sent
 from tests.handlers.queues import (
@@ -103,7 +113,32 @@ async def listed(broker: Context, partitions: int) -> list[int]:
     return [each.error_code for each in response.topics[0].partitions]
 
 
-READERS = pytest.mark.parametrize("read", [fetched, listed])
+async def ended(broker: Context, partitions: int) -> list[int]:
+    """The same of those that have told where an epoch ends."""
+    wanted = [OffsetForLeaderPartition(partition=n, leader_epoch=0) for n in range(partitions)]
+    request = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic=TOPIC, partitions=wanted)]
+    )
+    handle, refuse = offset_for_leader_epoch.handle, offset_for_leader_epoch.refuse
+    response = await ask(handle, refuse, request, broker, 4)
+    return [each.error_code for each in response.topics[0].partitions]
+
+
+async def cut(broker: Context, partitions: int) -> list[int]:
+    """The same of those whose first record was deleted."""
+    wanted = [
+        DeleteRecordsPartition(partition_index=number, offset=1) for number in range(partitions)
+    ]
+    request = DeleteRecordsRequest(
+        topics=[DeleteRecordsTopic(name=TOPIC, partitions=wanted)], timeout_ms=1000
+    )
+    response = await ask(delete_records.handle, delete_records.refuse, request, broker, 2)
+    for each in response.topics[0].partitions:
+        assert each.error_code or each.low_watermark == 1
+    return [each.error_code for each in response.topics[0].partitions]
+
+
+READERS = pytest.mark.parametrize("read", [fetched, listed, ended, cut])
 
 
 @READERS

@@ -32,6 +32,10 @@ async def handle(
 ) -> DeleteRecordsResponse:
     wanted = _wanted(request)
     refusals: dict[TopicPartition, KafkaError] = {}
+    topics, is_dormant = broker.image.topics, broker.directory.is_dormant
+    closed = [(topics[p.topic], p.partition) for p in wanted if p.topic in topics and is_dormant(p)]
+    if closed:
+        await broker.ensure_logs_in_time(closed)
     await in_turns(_begin(wanted, broker, refusals))
     try:
         # Also if they start there already: who asked for that may have been told of an error.
