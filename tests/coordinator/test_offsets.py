@@ -18,7 +18,7 @@ from pyk.coordinator.group_coordinator import RECORD_TYPES
 from pyk.coordinator.groups import DELETED_AT_ONCE, Groups
 from pyk.coordinator.machine import Decision, Record, Ticket, TransactionEnd
 from pyk.coordinator.offsets import fetched
-from pyk.coordinator.topic_changes import topic_changes
+from pyk.coordinator.topic_changes import NO_CHANGES, TopicChanges, topic_changes
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.turns import at_once
@@ -330,6 +330,68 @@ def test_a_log_that_is_full_keeps_no_offset_of_a_deleted_topic_alive(it: Coordin
     assert len(it.log) == before + 1, "one tombstone, since the other partition has a new offset"
     for _ in range(2):
         assert it.committed() == {("other", 0): 7, (TOPIC, 1): 8}
+        it.restart()
+
+
+def begin_in_a_topic_made_anew(it: Coordinator) -> None:
+    """A commit in a transaction, while the log refuses tombstones for the topic before."""
+    it.see(events=b"1")
+    it.commit({0: 5})
+    it.log_is_full = True
+    it.see()
+    it.see(events=b"3")
+    it.log_is_full = False
+    it.commit_in_transaction(42)
+
+
+@pytest.mark.parametrize("ends_first", [False, True])
+def test_a_commit_in_a_transaction_outlives_the_offsets_of_the_topic_before(
+    it: Coordinator, ends_first: bool
+) -> None:
+    begin_in_a_topic_made_anew(it)
+    if not ends_first:
+        it.pass_time(RETRY_AFTER)
+    it.end(commit=True)
+    it.pass_time(RETRY_AFTER)
+    assert not it.groups.offsets.has_abandoned
+    for _ in range(2):
+        assert it.committed() == {(TOPIC, 0): 42}
+        it.restart()
+
+
+def test_a_transaction_that_is_aborted_brings_no_offset_of_the_topic_before_back(
+    it: Coordinator,
+) -> None:
+    begin_in_a_topic_made_anew(it)
+    it.pass_time(RETRY_AFTER)
+    it.end(commit=False)
+    it.pass_time(RETRY_AFTER)
+    assert not it.groups.offsets.has_abandoned
+    for _ in range(2):
+        assert it.committed() == {}
+        it.restart()
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_producer_that_committed_for_the_topic_before_takes_nothing_from_another(
+    it: Coordinator, is_restarted: bool
+) -> None:
+    it.see(events=b"1")
+    it.commit_in_transaction(5)
+    it.image = image_of({"events": b"3"})
+    it.groups.on_image(it.image, NO_CHANGES, it.now)
+    it.commit_in_transaction(42, BOB)
+    if is_restarted:
+        it.restart()
+    else:
+        gone = TopicChanges(frozenset({TOPIC}), {id_of(b"1"): TOPIC}, has_created=True)
+        it.groups.on_image(it.image, gone, it.now)
+    it.pass_time(RETRY_AFTER)
+    it.end(BOB, commit=True)
+    it.end(ANN, commit=True)
+    it.pass_time(RETRY_AFTER)
+    for _ in range(2):
+        assert it.committed() == {(TOPIC, 0): 42}
         it.restart()
 
 

@@ -13,7 +13,7 @@ name has another id, and begins with nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from pyk.coordinator.machine import Record
@@ -63,13 +63,20 @@ class Offsets:
                 yield TopicPartition(topic, number)
 
     def deletions(self, count: int) -> list[Record]:
-        """What deletes some of what is abandoned."""
+        """What deletes some of what is abandoned. A tombstone also deletes what is pending, so it
+        waits while that is of a topic that there is."""
         every = (
             tombstone(group_id, *partition)
             for group_id in self._abandoned
             for partition in self.abandoned(group_id)
+            if not self._may_count(group_id, partition)
         )
         return list(islice(every, count))
+
+    def _may_count(self, group_id: str, partition: TopicPartition) -> bool:
+        """Whether something is pending of which the transaction may be committed."""
+        pending = self._pending.get(group_id, {}).get(partition, {})
+        return any(each.value is not None for each in pending.values())
 
     def check_topics(self, image: ClusterImage) -> Iterator[None]:
         """Abandon all that is not of a topic in the image, in steps."""
@@ -107,25 +114,37 @@ class Offsets:
         else:
             for number in stale:
                 del partitions[number]
-        for partition, pending in list(self._pending.get(group_id, {}).items()):
-            values = [each.value for each in pending.values() if each.value is not None]
-            if partition.topic == name and any(value.topic_id not in fits for value in values):
-                self._forget_pending(group_id, partition)
-                stale.append(partition.partition)
+        stale += self._abandon_pending(group_id, name, fits)
         if stale:
             of_group = self._abandoned.setdefault(group_id, {})
             of_group.setdefault(name, {}).update(dict.fromkeys(stale))
 
-    def _note_written(self, key: OffsetCommitKey) -> None:
+    def _abandon_pending(self, group_id: str, name: str, fits: Collection[Uuid]) -> list[int]:
+        """The partitions of which something was pending that does not fit. What others have
+        committed of the same partitions stays."""
+        stale = []
+        for partition, pending in list(self._pending.get(group_id, {}).items()):
+            producers = [
+                producer_id
+                for producer_id, (_, value) in pending.items()
+                if partition.topic == name and value is not None and value.topic_id not in fits
+            ]
+            if producers:
+                self._forget_pending(group_id, partition, producers)
+                stale.append(partition.partition)
+        return stale
+
+    def _note_written(self, group_id: str, partition: TopicPartition) -> None:
         """The log has something newer of the partition, or knows that there is nothing."""
-        of_group = self._abandoned.get(key.group)
-        if of_group is None or key.topic not in of_group:
+        topic, number = partition
+        of_group = self._abandoned.get(group_id)
+        if of_group is None or topic not in of_group:
             return
-        of_group[key.topic].pop(key.partition, None)
-        if not of_group[key.topic]:
-            del of_group[key.topic]
+        of_group[topic].pop(number, None)
+        if not of_group[topic]:
+            del of_group[topic]
             if not of_group:
-                del self._abandoned[key.group]
+                del self._abandoned[group_id]
 
     # Records
 
@@ -146,6 +165,7 @@ class Offsets:
             pending = of_group[partition].pop(producer_id)
             if is_commit and pending.value is not None:
                 self._supersede(group_id, partition, pending.order)
+                self._note_written(group_id, partition)
                 self._put(group_id, partition, pending.value)
             if not of_group[partition]:
                 del of_group[partition]
@@ -153,13 +173,14 @@ class Offsets:
                 del self._pending[group_id]
 
     def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        if self._abandoned:
-            self._note_written(key)
-        self._last_order += 1
         partition = TopicPartition(key.topic, key.partition)
+        if self._abandoned:
+            self._note_written(key.group, partition)
+        self._last_order += 1
         if key.group in self._pending:
             if value is None:
-                self._forget_pending(key.group, partition)
+                producers = list(self._pending[key.group].get(partition, ()))
+                self._forget_pending(key.group, partition, producers)
             else:
                 self._supersede(key.group, partition, self._last_order)
         self._put(key.group, partition, value)
@@ -170,12 +191,17 @@ class Offsets:
             if each.order < order:
                 pending[producer_id] = each._replace(value=None)
 
-    def _forget_pending(self, group_id: str, partition: TopicPartition) -> None:
+    def _forget_pending(
+        self, group_id: str, partition: TopicPartition, producers: Iterable[int]
+    ) -> None:
         of_group = self._pending[group_id]
-        for producer_id in of_group.pop(partition, {}):
+        for producer_id in producers:
+            del of_group[partition][producer_id]
             self._written[producer_id].discard((group_id, partition))
-        if not of_group:
-            del self._pending[group_id]
+        if not of_group.get(partition):
+            of_group.pop(partition, None)
+            if not of_group:
+                del self._pending[group_id]
 
     def _put(
         self, group_id: str, partition: TopicPartition, value: OffsetCommitValue | None

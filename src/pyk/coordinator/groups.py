@@ -355,10 +355,12 @@ class Groups:
             self._surroundings.timers.set(ABANDONED, now)
 
     def _delete_abandoned(self, now: float) -> Decision:
-        """Some of it, and the others at once after that."""
+        """Some of it, and the others at once after that. What waits for the end of a transaction
+        is looked at again."""
         records = self.offsets.deletions(DELETED_AT_ONCE)
-        if len(records) == DELETED_AT_ONCE:
-            self._surroundings.timers.set(ABANDONED, now)
+        if self.offsets.has_abandoned:
+            is_all = len(records) < DELETED_AT_ONCE
+            self._surroundings.timers.set(ABANDONED, now + RETRY_AFTER if is_all else now)
 
         def try_later(_: KafkaError) -> Decision:
             self._surroundings.timers.set(ABANDONED, now + RETRY_AFTER)
