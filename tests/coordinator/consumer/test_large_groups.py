@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyk.errors import ErrorCode
-from tests.coordinator.consumer.coordinator import Coordinator
+from tests.coordinator.consumer.coordinator import GROUP, Coordinator
 
 
 def large(**topics: int) -> Coordinator:
@@ -68,6 +68,59 @@ def test_a_group_that_was_not_written_down_gets_no_target() -> None:
     it.join("ann", "a")
     it.do_jobs()
     assert it.target("ann") == {"a": {0, 1}}
+
+
+def settled_with(it: Coordinator, *member_ids: str) -> set[int]:
+    """The partitions that somebody has after a while."""
+    for _ in range(10):
+        it.pass_time(5)
+        for member_id in member_ids:
+            target = it.target(member_id) if member_id in it.group.targets else {}
+            it.beat(member_id, it.member(member_id).epoch, target)
+            it.do_jobs()
+    assert it.described().group_state == "Stable"
+    assert it.group.targets.keys() == set(member_ids)
+    return set().union(*(it.target(member_id).get("a", set()) for member_id in member_ids))
+
+
+def test_what_the_log_refused_is_not_taken_for_who_came_after_it() -> None:
+    it = large(a=4)
+    it.join("ann", "a")
+    it.do_jobs()
+    settled_with(it, "ann")
+    it.pass_time()
+    it.log_refuses = ErrorCode.KAFKA_STORAGE_ERROR
+    it.join("bob", "a")
+    it.log_refuses = None
+    it.join("cid", "a")
+    it.do_jobs()
+    assert settled_with(it, "ann", "cid") == {0, 1, 2, 3}
+
+
+def test_a_subscription_that_the_log_refused_is_not_taken_for_another_of_the_same_epoch() -> None:
+    it = large(a=4, b=2)
+    it.join("ann", "a")
+    it.join("bob", "a")
+    it.do_jobs()
+    settled_with(it, "ann", "bob")
+    it.pass_time()
+    it.log_refuses = ErrorCode.KAFKA_STORAGE_ERROR
+    it.beat("ann", it.member("ann").epoch, it.target("ann"), topics=["b"])
+    it.log_refuses = None
+    it.beat("bob", it.member("bob").epoch, it.target("bob"), topics=["a", "b"])
+    it.do_jobs()
+    assert settled_with(it, "ann", "bob") == {0, 1, 2, 3}
+    assert it.target("bob")["b"] == {0, 1}
+
+
+def test_a_group_made_anew_takes_nothing_of_the_one_before() -> None:
+    it = large(a=2)
+    it.join("ann", "a")
+    it.leave("ann")
+    it.ask(lambda groups, ticket, now: groups.delete(GROUP, ticket, now))
+    it.join("bob", "a")
+    it.do_jobs()
+    assert settled_with(it, "bob") == {0, 1}
 
 
 def test_small_groups_do_not_wait() -> None:

@@ -143,7 +143,8 @@ class ConsumerGroups:
         return Decision(done, otherwise=self._later(timer, now))
 
     def take_jobs(self) -> list[Search | Assignment]:
-        """What is to be done elsewhere, and what nobody does yet."""
+        """What is to be done elsewhere, and what nobody does yet. Asked for when a decision was
+        carried out."""
         return self._membership.take_jobs()
 
     def take_result(self, job: Search | Assignment, now: float) -> Decision:

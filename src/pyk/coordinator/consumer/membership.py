@@ -50,6 +50,8 @@ class Membership:
         """The revision that the image had then. What expressions matched before is believed only
         for as long as it takes to try them again."""
         self._jobs: list[Search | Assignment] = []
+        self._planned: dict[str, Assignment] = {}
+        """Targets to be made once the log has taken what they are for, by group."""
         self._searched: set[str] = set()
         """The groups whose expressions somebody tries."""
         self._assigned: set[str] = set()
@@ -201,15 +203,15 @@ class Membership:
                     targets = assignment.make()
                     done += _target_records(group, targets, epoch, now_ms)
                     return epoch, targets[after.member_id]
-                self._jobs.append(assignment)
-                self._assigned.add(group.group_id)
+                self._planned[group.group_id] = assignment
         return group.target_epoch, group.targets.get(predecessor(group, after), {})
 
     def assigned(self, group: ConsumerGroup, assignment: Assignment) -> list[Record]:
         """The target that was made elsewhere, for those who are members still. A static member may
         have come back under another id meanwhile."""
         found = assignment.take_found()
-        if not group.target_epoch < assignment.epoch <= group.epoch:
+        is_of_it = assignment.group is group
+        if not (is_of_it and group.target_epoch < assignment.epoch <= group.epoch):
             return []
         targets: Targets = {}
         for member_id, target in found.items():
@@ -261,10 +263,23 @@ class Membership:
     # What is done elsewhere
 
     def take_jobs(self) -> list[Search | Assignment]:
-        """Those that nobody does yet. Whoever takes them has to say what came of them, and when
-        they are over."""
+        """Those that nobody does yet, when a decision was carried out. Whoever takes them has to
+        say what came of them, and when they are over."""
+        if self._planned:
+            self._begin_planned()
         jobs, self._jobs = self._jobs, []
         return jobs
+
+    def _begin_planned(self) -> None:
+        planned, self._planned = self._planned, {}
+        for assignment in planned.values():
+            group = self._surroundings.groups.get(assignment.group_id)
+            if not isinstance(group, ConsumerGroup):
+                continue
+            if assignment.is_for(group, self._surroundings.image):
+                assignment.group = group
+                self._assigned.add(assignment.group_id)
+                self._jobs.append(assignment)
 
     def end_job(self, job: Search | Assignment) -> None:
         under_way = self._searched if isinstance(job, Search) else self._assigned

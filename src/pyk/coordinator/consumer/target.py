@@ -33,6 +33,8 @@ class Assignment:
         self.group_id = group.group_id
         self.epoch = epoch
         """That of the group which the target is for."""
+        self.group: ConsumerGroup | None = None
+        """Which that is, once it has the epoch. Not to be looked at in other threads."""
         self.given_up: Sequence[str] = ()
         self.targets: Targets | None = None
         self._replaced = predecessor(group, after)
@@ -59,6 +61,25 @@ class Assignment:
             if effort > effort_max:
                 return True
         return False
+
+    def is_for(self, group: ConsumerGroup, image: ClusterImage) -> bool:
+        """Whether the group has become what the target is for. It has not if the log refused what
+        the member said."""
+        members, known, matches = self.members, group.members, self._matches
+        return (
+            group.epoch == self.epoch
+            and image is self._image
+            and known.keys() == members.keys()
+            and all(
+                (member.subscribed_topic_names, member.subscribed_topic_regex)
+                == (
+                    known[member_id].subscribed_topic_names,
+                    known[member_id].subscribed_topic_regex,
+                )
+                for member_id, member in members.items()
+            )
+            and all(matches.get(regex) == group.matches.get(regex) for regex in group.regex_counts)
+        )
 
     @property
     def has_found(self) -> bool:
