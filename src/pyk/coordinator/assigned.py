@@ -24,6 +24,8 @@ NEVER: Final = 0
 
 RETRY_AFTER: Final = 1.0
 """When to try again what the log has refused, in seconds."""
+RETRY_MAX: Final = 60.0
+"""Where that is work: it grows up to there, as long as the log refuses."""
 
 Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
 """What somebody should have, by topic. No topic is there without partitions."""

@@ -126,9 +126,12 @@ class _UnderWay:
             await trio.lowlevel.checkpoint()
 
     def end(self) -> None:
-        self.shard.machine.consumer.end_job(self.job)
-        for regex in self.job.given_up:
-            logger.warning("group %s: %.200r takes too long", self.job.group_id, regex)
+        job = self.job
+        self.shard.machine.consumer.end_job(job)
+        for regex in job.given_up:
+            logger.warning("group %s: %.200r takes too long", job.group_id, regex)
+        if isinstance(job, Assignment) and job.refusal is not None:
+            logger.warning("group %s: the log refuses its target: %s", job.group_id, job.refusal)
 
 
 def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:

@@ -236,6 +236,10 @@ class Coordinator:
                 self.perform(self.groups.consumer.take_result(job, self.now))
             self.groups.consumer.end_job(job)
 
+    @property
+    def has_jobs(self) -> bool:
+        return bool(self._jobs)
+
     # What there is
 
     @property

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from pyk.config.group import GroupConfig
+from pyk.coordinator.assigned import RETRY_AFTER, RETRY_MAX
 from pyk.errors import ErrorCode
 from tests.coordinator.consumer.coordinator import GROUP, Coordinator
 
@@ -121,6 +125,51 @@ def test_a_group_made_anew_takes_nothing_of_the_one_before() -> None:
     it.join("bob", "a")
     it.do_jobs()
     assert settled_with(it, "bob") == {0, 1}
+
+
+def refuse_targets(it: Coordinator) -> None:
+    """They are too large for the log, and nothing else is."""
+    it.log_refuses = ErrorCode.UNKNOWN_SERVER_ERROR
+    it.do_jobs()
+    it.log_refuses = None
+
+
+def test_members_hear_that_the_log_refuses_their_target_and_it_is_made_seldom() -> None:
+    it = large(a=2)
+    it.join("ann", "a")
+    refuse_targets(it)
+    errors = Counter[ErrorCode]()
+    made = 0
+    for _ in range(600):
+        it.pass_time(1)
+        errors[it.beat("ann", 1, {}).error] += 1
+        made += it.has_jobs
+        refuse_targets(it)
+    assert it.group.members.keys() == {"ann"}
+    assert errors == {ErrorCode.UNKNOWN_SERVER_ERROR: 600 - made, ErrorCode.NONE: made}
+    assert 10 <= made <= 16
+    it.group_config = GroupConfig(consumer_session_timeout_ms=600_000)
+    it.beat("ann", 1, {})
+    it.pass_time(RETRY_MAX)
+    assert it.beat("ann", 1, {}).error is ErrorCode.NONE
+    it.do_jobs()
+    assert settled_with(it, "ann") == {0, 1}
+
+
+def test_a_group_whose_target_was_refused_gets_another_as_soon_as_it_has_changed() -> None:
+    it = large(a=2, b=1)
+    it.group_config = GroupConfig(consumer_session_timeout_ms=600_000)
+    it.join("ann", "a", "b")
+    for _ in range(8):
+        refuse_targets(it)
+        it.pass_time(RETRY_MAX)
+        assert it.beat("ann", 1, {}).error is ErrorCode.NONE
+    refuse_targets(it)
+    it.pass_time(RETRY_AFTER)
+    assert it.beat("ann", 1, {}).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert it.beat("ann", 1, {}, topics=["a"]).error is ErrorCode.NONE
+    it.do_jobs()
+    assert settled_with(it, "ann") == {0, 1}
 
 
 def test_small_groups_do_not_wait() -> None:

@@ -21,6 +21,7 @@ from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.consumer.regular_expressions import Matches
 from pyk.coordinator.group import GroupType, PartitionCheck
 from pyk.coordinator.machine import Record
+from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 
@@ -33,6 +34,16 @@ REJOIN: Final = "rejoin"
 SYNC: Final = "classic member's sync"
 MATCHING: Final = "matching"
 """The kinds of timers. Those of classic groups have other names, since theirs go with them."""
+
+
+class RefusedTarget(NamedTuple):
+    """One that the log did not take."""
+
+    epoch: int
+    error: KafkaError
+    at: float
+    patience: float
+    """How long it is not made again, unless the group changes."""
 
 
 class ConsumerGroup:
@@ -59,6 +70,8 @@ class ConsumerGroup:
         """Whether a broker before 4.1 has left a record that nobody reads any more."""
         self.refreshed_at: int | None = None
         """The epoch in which it last looked at its topics. Not in the log."""
+        self.refused_target: RefusedTarget | None = None
+        """Not in the log, since that did not take it."""
         self._owners: dict[tuple[Uuid, int], str] = {}
 
     @property

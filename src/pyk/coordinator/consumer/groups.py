@@ -154,7 +154,8 @@ class ConsumerGroups:
             if not isinstance(group, ConsumerGroup):
                 job.take_found()
                 return Decision()
-            return Decision(self._membership.assigned(group, job))
+            done = self._membership.assigned(group, job)
+            return Decision(done, otherwise=self._refused(group, job, now))
         found = job.take_found()
         if not isinstance(group, ConsumerGroup):
             return Decision()
@@ -164,6 +165,16 @@ class ConsumerGroups:
 
     def end_job(self, job: Search | Assignment) -> None:
         self._membership.end_job(job)
+
+    def _refused(
+        self, group: ConsumerGroup, job: Assignment, now: float
+    ) -> Callable[[KafkaError], Decision]:
+        def note(error: KafkaError) -> Decision:
+            job.refusal = error
+            self._membership.note_refused(group, job.epoch, error, now)
+            return Decision()
+
+        return note
 
     def _later(self, timer: Timer, now: float) -> Callable[[KafkaError], Decision]:
         """Try again, and do not forget a member because the disk was full when it was due."""

@@ -14,13 +14,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from pyk.coordinator.assigned import JOINING, Partitions, Targets, may_be_made, topic_ids
+from pyk.coordinator.assigned import (
+    JOINING,
+    RETRY_AFTER,
+    RETRY_MAX,
+    Partitions,
+    Targets,
+    may_be_made,
+    topic_ids,
+)
 from pyk.coordinator.consumer import conversion, records, regular_expressions
 from pyk.coordinator.consumer.group import (
     MATCHING,
     REVOCATION,
     SESSION,
     ConsumerGroup,
+    RefusedTarget,
     preferred_assignor,
 )
 from pyk.coordinator.consumer.member import Member, MemberState
@@ -115,7 +124,7 @@ class Membership:
         if renamed or knows_topics or group.must_look_at_its_topics:
             epoch = self._refreshed(group, before, after, done, bump=renamed or knows_topics)
         target_epoch, target = group.target_epoch, group.targets.get(predecessor(group, after), {})
-        if makes_target:
+        if makes_target and epoch > group.target_epoch and self._may_try(group, epoch, after, now):
             target_epoch, target = self._target(group, epoch, before, after, done)
         resubscribed = renamed or rematched
         if not resubscribed and after.is_reconciled_to(target_epoch):
@@ -190,7 +199,7 @@ class Membership:
         done: list[Record],
     ) -> tuple[int, Partitions]:
         """The epoch of the group's target, and what of it is the member's."""
-        if epoch > group.target_epoch and group.group_id not in self._assigned:
+        if group.group_id not in self._assigned:
             surroundings, now_ms = self._surroundings, self._surroundings.now_ms()
             config = surroundings.group_config(group.group_id)
             interval_ms = config.consumer_assignment_interval_ms
@@ -205,6 +214,27 @@ class Membership:
                     return epoch, targets[after.member_id]
                 self._planned[group.group_id] = assignment
         return group.target_epoch, group.targets.get(predecessor(group, after), {})
+
+    def _may_try(self, group: ConsumerGroup, epoch: int, member: Member, now: float) -> bool:
+        """Whether a target may be made of which the log has refused the last. Raise what it said if
+        nothing has changed since, unless it is time to try again."""
+        refused = group.refused_target
+        if refused is None or refused.epoch <= group.target_epoch:
+            return True
+        if refused.epoch != epoch:
+            return now >= refused.at + RETRY_AFTER
+        if now >= refused.at + refused.patience and group.group_id not in self._assigned:
+            return True
+        self.expect(group.group_id, member, now)
+        raise KafkaError(refused.error.code, refused.error.message)
+
+    def note_refused(self, group: ConsumerGroup, epoch: int, error: KafkaError, now: float) -> None:
+        """The log does not take a target that was made elsewhere. The group's members hear of that
+        when they ask again."""
+        before, patience = group.refused_target, RETRY_AFTER
+        if before is not None and before.epoch > group.target_epoch:
+            patience = min(2 * before.patience, RETRY_MAX)
+        group.refused_target = RefusedTarget(epoch, error, now, patience)
 
     def assigned(self, group: ConsumerGroup, assignment: Assignment) -> list[Record]:
         """The target that was made elsewhere, for those who are members still. A static member may

@@ -10,6 +10,7 @@ from pyk.coordinator.consumer import range, uniform
 from pyk.coordinator.consumer.assignors import RANGE, UNIFORM, Assignor, Subscriber
 from pyk.coordinator.consumer.group import ConsumerGroup, topics_of
 from pyk.coordinator.consumer.member import Member
+from pyk.errors import KafkaError
 from pyk.metadata.image import ClusterImage
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: uniform.assign, RANGE: range.assign}
@@ -36,6 +37,8 @@ class Assignment:
         self.group: ConsumerGroup | None = None
         """Which that is, once it has the epoch. Not to be looked at in other threads."""
         self.given_up: Sequence[str] = ()
+        self.refusal: KafkaError | None = None
+        """What the log said to the target."""
         self.targets: Targets | None = None
         self._replaced = predecessor(group, after)
         self._after = after
