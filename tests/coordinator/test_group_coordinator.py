@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 import trio
@@ -12,7 +12,10 @@ import trio.testing
 
 from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.group import Caller
+from pyk.coordinator.group_coordinator import Jobs
+from pyk.coordinator.groups import Groups
 from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
+from pyk.coordinator.machine import Decision
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import (
     consumer_group_heartbeat,
@@ -39,8 +42,12 @@ from pyk.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from pyk.wire.messages.offset_fetch import OffsetFetchRequest
+from tests.coordinator.consumer.coordinator import Coordinator
 from tests.handlers.brokers import NODE_ID, ask, open_context
 from tests.simulated_disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from pyk.coordinator.shard import Shard
 
 TOPIC, GROUP = "events", "orders"
 T = TypeVar("T")
@@ -301,3 +308,70 @@ async def test_expressions_are_tried_elsewhere_and_one_that_is_slow_holds_nobody
         while not matches(broker, "slow"):
             await trio.lowlevel.checkpoint()
         assert worker.turns >= 3
+
+
+class ShardOfOne:
+    """What jobs need of a shard, around a machine without a log on a disk."""
+
+    is_loaded = True
+
+    def __init__(self, it: Coordinator) -> None:
+        self._it = it
+        self.machine = it.groups
+
+    def perform(self, decide: Callable[[Groups, float], Decision]) -> None:
+        self._it.perform(decide(self.machine, self._it.now))
+
+
+@pytest.mark.parametrize("other_is_under_way", [False, True])
+async def test_jobs_that_are_cancelled_and_begin_again_leave_no_group_without_a_target(
+    other_is_under_way: bool,
+) -> None:
+    it = Coordinator({"a": 2}, inline_max=0)
+    it.takes_jobs = False
+    shard, worker = cast("Shard[Groups]", ShardOfOne(it)), Worker()
+    jobs = Jobs(worker)
+    groups = ["other", "mine"] if other_is_under_way else ["mine"]
+    for group_id in groups:
+        it.join("ann", "a", group_id=group_id)
+    jobs.note_change(shard)
+    for _ in range(2):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(jobs.run)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+    worker.may_begin.set()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jobs.run)
+        await trio.testing.wait_all_tasks_blocked()
+        for group_id in groups:
+            it.beat("ann", 1, group_id=group_id)
+        jobs.note_change(shard)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    for group_id in groups:
+        group = it.surroundings.groups[group_id]
+        assert isinstance(group, ConsumerGroup)
+        assert group.targets == {"ann": {it.topic_id("a"): {0, 1}}}
+
+
+async def test_jobs_that_begin_again_go_on_with_those_that_wait() -> None:
+    it = Coordinator({"a": 2}, inline_max=0)
+    it.takes_jobs = False
+    shard, worker = cast("Shard[Groups]", ShardOfOne(it)), Worker()
+    jobs = Jobs(worker)
+    for group_id in ("first", "second"):
+        it.join("ann", "a", group_id=group_id)
+    jobs.note_change(shard)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jobs.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    worker.may_begin.set()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jobs.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    second = it.surroundings.groups["second"]
+    assert isinstance(second, ConsumerGroup)
+    assert second.targets.keys() == {"ann"}

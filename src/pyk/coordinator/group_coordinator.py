@@ -81,21 +81,27 @@ class Jobs:
             self._woken.set()
 
     async def run(self) -> None:
+        """Begun again after it was cancelled, it goes on with those that were not under way then.
+        Of that one nothing is left: whoever needs it makes another."""
         while True:
-            await self._woken.wait()
-            self._woken = trio.Event()
             while self._due:
-                under_way = self._due.popleft()
-                try:
-                    is_over = await self._offload(under_way.go_on)
-                    await under_way.tell()
-                except Exception:
-                    logger.exception("a job of group %s fails", under_way.job.group_id)
-                    is_over = True
-                if is_over or not under_way.shard.is_loaded:
-                    under_way.end()
-                else:
-                    self._due.append(under_way)
+                await self._go_on(self._due.popleft())
+            self._woken = trio.Event()
+            await self._woken.wait()
+
+    async def _go_on(self, under_way: _UnderWay) -> None:
+        is_over = True
+        try:
+            is_over = await self._offload(under_way.go_on)
+            await under_way.tell()
+        except Exception:
+            logger.exception("a job of group %s fails", under_way.job.group_id)
+            is_over = True
+        finally:
+            if is_over or not under_way.shard.is_loaded:
+                under_way.end()
+            else:
+                self._due.append(under_way)
 
 
 class _UnderWay:

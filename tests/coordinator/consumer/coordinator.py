@@ -87,6 +87,8 @@ class Coordinator:
         self._last_ticket = 0
         self.answers: dict[Ticket, Any] = {}
         self.jobs_wait = False
+        self.takes_jobs = True
+        """Or else somebody else takes and does them."""
         self.inline_max = inline_max
         self.image = ClusterImage(brokers={1: Broker(1, 1, (), "r1", fenced=False)})
         self._begin()
@@ -209,7 +211,8 @@ class Coordinator:
 
     def perform(self, decision: Decision) -> None:
         self._perform(decision)
-        self._jobs += self.groups.consumer.take_jobs()
+        if self.takes_jobs:
+            self._jobs += self.groups.consumer.take_jobs()
         if not self.jobs_wait:
             self.do_jobs()
 
