@@ -452,6 +452,21 @@ def test_many_offsets_are_told_in_turns_as_they_were_at_one_moment(it: Coordinat
     assert len(topic.partitions) == 10_000
 
 
+def test_of_many_offsets_those_are_copied_that_are_asked_for(it: Coordinator) -> None:
+    it.commit(dict.fromkeys(range(100), 5))
+    it.commit({0: 5}, topic="other")
+    it.commit_in_transaction(6)
+    for numbers, copied in (([], 0), ([7, 8, 7, 500], 2), ([*range(200)], 100)):
+        topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=numbers)
+        request = OffsetFetchRequestGroup(group_id=GROUP, topics=[topic])
+        (reply,) = it.groups.fetch(request, TICKET, it.now, require_stable=True).replies
+        assert {t: len(p) for t, p in reply.response.committed.items()} == {TOPIC: copied}
+        assert len(reply.response.unstable) == (0 in numbers)
+    nothing = OffsetFetchRequestGroup(group_id=GROUP, topics=[])
+    (reply,) = it.groups.fetch(nothing, TICKET, it.now).replies
+    assert reply.response.committed == {}
+
+
 def test_many_offsets_of_a_deleted_topic_go_in_many_batches(it: Coordinator) -> None:
     it.see(events=b"1")
     for number in range(3):

@@ -283,7 +283,7 @@ class Groups:
         group = self._groups.get(request.group_id)
         if group is not None:
             group.check_fetch(request.member_id, request.member_epoch)
-        found = offsets.found(self.offsets, request.group_id, require_stable=require_stable)
+        found = offsets.found(self.offsets, request, require_stable=require_stable)
         return Decision(replies=[Reply(ticket, found)])
 
     def delete_offsets(self, request: OffsetDeleteRequest, ticket: Ticket, now: float) -> Decision:

@@ -31,6 +31,7 @@ from pyk.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from pyk.wire.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
@@ -135,16 +136,32 @@ def commit_in_transaction(
 
 
 class Found(NamedTuple):
-    """What a group had committed at one moment."""
+    """What a group had committed, of what was asked for, at one moment."""
 
     committed: Mapping[str, Mapping[int, OffsetCommitValue]]
     unstable: Collection[TopicPartition]
     """What waits for the end of a transaction. Who asks for it is to ask again."""
 
 
-def found(offsets: Offsets, group_id: str, *, require_stable: bool) -> Found:
-    committed = {topic: dict(partitions) for topic, partitions in offsets.of(group_id).items()}
-    return Found(committed, frozenset(offsets.pending(group_id)) if require_stable else ())
+def found(offsets: Offsets, request: OffsetFetchRequestGroup, *, require_stable: bool) -> Found:
+    committed, topics = offsets.of(request.group_id), request.topics
+    pending = offsets.pending(request.group_id) if require_stable else ()
+    if topics is None:
+        every = {topic: dict(partitions) for topic, partitions in committed.items()}
+        return Found(every, frozenset(pending))
+    copied = dict[str, dict[int, OffsetCommitValue]]()
+    unstable = set[TopicPartition]()
+    for name, numbers in ((topic.name, topic.partition_indexes) for topic in topics):
+        partitions = committed.get(name, {})
+        known = copied.setdefault(name, {})
+        if len(numbers) < len(partitions):
+            known.update((n, partitions[n]) for n in numbers if n in partitions)
+        else:
+            known.update(partitions)
+        if pending:
+            asked = (TopicPartition(name, number) for number in numbers)
+            unstable.update(partition for partition in asked if partition in pending)
+    return Found(copied, unstable)
 
 
 def fetched(

@@ -35,46 +35,68 @@ def handle(
     if not asks_for_many(call):
         topics = _as_new(request.topics)
         groups = [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
-    asked = [_asked(group, call, broker, request.require_stable) for group in groups]
-    found = [each.found for each in asked]
-    if any(isawaitable(each) for each in found):
-        return _later(asked, request, call, broker)
-    return answered(_response(asked, found, request, call, broker))
+    answers = _Answers(groups, request, call, broker)
+    work = answered(answers.until_one_waits())
+    if work is None:
+        return answers.response()
+    return _later(answers, work)
 
 
-async def _later(
-    asked: list[_Asked], request: OffsetFetchRequest, call: Call, broker: Context
-) -> OffsetFetchResponse:
-    found = list[Any]()
-    for each in asked:
+async def _later(answers: _Answers, work: Any) -> OffsetFetchResponse:
+    """`work` is the group that waits, or else what brings the next that does."""
+    waits: _Asked | None = await work if isawaitable(work) else work
+    while waits is not None:
+        found = waits.found
         try:
-            found.append(await each.found if isawaitable(each.found) else each.found)
+            found = await found
         except KafkaError as refusal:
-            found.append(refusal)
-    return await in_turns(_response(asked, found, request, call, broker))
+            found = refusal
+        await in_turns(answers.add(waits, found))
+        waits = await in_turns(answers.until_one_waits())
+    return answers.response()
 
 
-def _response(
-    asked: list[_Asked],
-    found: list[Found | KafkaError],
-    request: OffsetFetchRequest,
-    call: Call,
-    broker: Context,
-) -> Work[OffsetFetchResponse]:
-    groups = []
-    for group, each in zip(asked, found, strict=True):
-        if isinstance(each, KafkaError):
-            groups.append(_refused(group.group_id, each))
-            continue
-        topics = yield from fetched(each, group.topics)
-        if finds_topics_by_id(call) and group.topics is None:
-            topics = _with_ids(topics, broker)
-        groups.append(
-            OffsetFetchResponseGroup(group_id=group.group_id, topics=topics + group.unknown)
+class _Answers:
+    """Of one group after the other, so that what a group has is copied when it is its turn."""
+
+    def __init__(
+        self,
+        groups: list[OffsetFetchRequestGroup],
+        request: OffsetFetchRequest,
+        call: Call,
+        broker: Context,
+    ) -> None:
+        self._left = iter(groups)
+        self._request = request
+        self._call = call
+        self._broker = broker
+        self._groups: list[OffsetFetchResponseGroup] = []
+
+    def until_one_waits(self) -> Work[_Asked | None]:
+        """Answer those that can be. Return the first of which the answer is to be waited for."""
+        for group in self._left:
+            asked = _asked(group, self._call, self._broker, self._request.require_stable)
+            if isawaitable(asked.found):
+                return asked
+            yield from self.add(asked, asked.found)
+            yield
+        return None
+
+    def add(self, asked: _Asked, found: Found | KafkaError) -> Work[None]:
+        if isinstance(found, KafkaError):
+            self._groups.append(_refused(asked.group_id, found))
+            return
+        topics = yield from fetched(found, asked.topics)
+        if finds_topics_by_id(self._call) and asked.topics is None:
+            topics = _with_ids(topics, self._broker)
+        self._groups.append(
+            OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics + asked.unknown)
         )
-    if asks_for_many(call):
-        return OffsetFetchResponse(groups=groups)
-    return _as_old(groups[0], request, call)
+
+    def response(self) -> OffsetFetchResponse:
+        if asks_for_many(self._call):
+            return OffsetFetchResponse(groups=self._groups)
+        return _as_old(self._groups[0], self._request, self._call)
 
 
 def refuse(request: OffsetFetchRequest, refusal: KafkaError) -> OffsetFetchResponse:
