@@ -140,7 +140,7 @@ class Coordinator:
 
     @property
     def listed(self) -> list[str]:
-        return [group.group_id for group in self.groups.listed(ListGroupsRequest())]
+        return [group.group_id for group in at_once(self.groups.listed(ListGroupsRequest()))]
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds

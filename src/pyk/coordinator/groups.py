@@ -35,6 +35,7 @@ from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
+from pyk.turns import Work
 from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_groups import DeletableGroupResult
 from pyk.wire.messages.heartbeat import HeartbeatRequest
@@ -296,20 +297,23 @@ class Groups:
 
     # Groups as such
 
-    def listed(self, request: ListGroupsRequest) -> list[ListedGroup]:
+    def listed(self, request: ListGroupsRequest) -> Work[list[ListedGroup]]:
         states = {state.lower() for state in request.states_filter}
         types = {name.lower() for name in request.types_filter}
-        return [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state,
-                group_type=group.type.value,
-            )
-            for group in self._groups.values()
-            if (not states or group.state.lower() in states)
-            and (not types or group.type.value.lower() in types)
-        ]
+        found = []
+        for group in list(self._groups.values()):
+            state, kind = group.state, group.type.value
+            if (not states or state.lower() in states) and (not types or kind.lower() in types):
+                found.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type,
+                        group_state=state,
+                        group_type=kind,
+                    )
+                )
+            yield
+        return found
 
     def describe(self, group_id: str, operations: int, ticket: Ticket, now: float) -> Decision:
         group = self._groups.get(group_id)

@@ -19,7 +19,7 @@ from pyk.wire.messages.consumer_group_describe import (
 def handle(
     request: ConsumerGroupDescribeRequest, call: Call, broker: Context
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    outcomes = [_described(group_id, request, broker) for group_id in request.group_ids]
+    outcomes = (_described(group_id, request, broker) for group_id in request.group_ids)
     return together(outcomes, lambda groups: ConsumerGroupDescribeResponse(groups=groups))
 
 

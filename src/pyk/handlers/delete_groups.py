@@ -21,7 +21,7 @@ from pyk.wire.messages.delete_groups import (
 def handle(
     request: DeleteGroupsRequest, call: Call, broker: Context
 ) -> DeleteGroupsResponse | Awaitable[DeleteGroupsResponse]:
-    outcomes = [_deleted(group_id, broker) for group_id in dict.fromkeys(request.groups_names)]
+    outcomes = (_deleted(group_id, broker) for group_id in dict.fromkeys(request.groups_names))
     return together(outcomes, lambda results: DeleteGroupsResponse(results=results))
 
 

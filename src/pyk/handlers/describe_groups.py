@@ -22,7 +22,7 @@ DEAD: Final = "Dead"
 def handle(
     request: DescribeGroupsRequest, call: Call, broker: Context
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    outcomes = [_described(group_id, request, call, broker) for group_id in request.groups]
+    outcomes = (_described(group_id, request, call, broker) for group_id in request.groups)
     return together(outcomes, lambda groups: DescribeGroupsResponse(groups=groups))
 
 

@@ -19,7 +19,7 @@ from pyk.wire.messages.describe_transactions import (
 def handle(
     request: DescribeTransactionsRequest, call: Call, broker: Context
 ) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
-    outcomes = [_described(each, broker) for each in request.transactional_ids]
+    outcomes = (_described(each, broker) for each in request.transactional_ids)
     return together(
         outcomes, lambda states: DescribeTransactionsResponse(transaction_states=states)
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.turns import Work, answered, in_turns
 from pyk.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -39,11 +40,10 @@ def handle(
         coordinator = _coordinator(request.key_type, call, broker)
     except KafkaError as refusal:
         return _answer(call, [_refused(key, refusal) for key in keys])
-    wanted = [(key, _checked(key, request.key_type)) for key in keys]
-    is_nothing = keys and all(isinstance(checked, KafkaError) for _, checked in wanted)
-    if coordinator.has_topic or is_nothing:
-        return _answer(call, [_found(*each, coordinator, call, broker) for each in wanted])
-    return _create_and_answer(wanted, coordinator, call, broker)
+    work = _answers(keys, request.key_type, coordinator, call, broker)
+    if coordinator.has_topic or _is_nothing(keys, request.key_type):
+        return answered(work)
+    return _create_and_answer(keys, coordinator, call, work)
 
 
 def refuse(request: FindCoordinatorRequest, refusal: KafkaError) -> FindCoordinatorResponse:
@@ -90,17 +90,29 @@ def _checked(key: str, key_type: int) -> str | KafkaError:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
 
 
+def _is_nothing(keys: list[str], key_type: int) -> bool:
+    """Whether there are keys, and no coordinator for any of them."""
+    return bool(keys) and all(isinstance(_checked(key, key_type), KafkaError) for key in keys)
+
+
 async def _create_and_answer(
-    wanted: list[tuple[str, str | KafkaError]],
-    coordinator: Shards[Any],
-    call: Call,
-    broker: Context,
+    keys: list[str], coordinator: Shards[Any], call: Call, work: Work[FindCoordinatorResponse]
 ) -> FindCoordinatorResponse:
     try:
         await coordinator.create_topic()
     except KafkaError as refusal:
-        return _answer(call, [_refused(key, refusal) for key, _ in wanted])
-    return _answer(call, [_found(*each, coordinator, call, broker) for each in wanted])
+        return _answer(call, [_refused(key, refusal) for key in keys])
+    return await in_turns(work)
+
+
+def _answers(
+    keys: list[str], key_type: int, coordinator: Shards[Any], call: Call, broker: Context
+) -> Work[FindCoordinatorResponse]:
+    found = []
+    for key in keys:
+        found.append(_found(key, _checked(key, key_type), coordinator, call, broker))
+        yield
+    return _answer(call, found)
 
 
 def _found(
@@ -108,6 +120,8 @@ def _found(
 ) -> Coordinator:
     if isinstance(checked, KafkaError):
         return _refused(key, checked)
+    if not coordinator.has_topic:
+        return _refused(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     leader = broker.image.brokers.get(coordinator.coordinator_of(checked))
     if leader is None:
         return _refused(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))

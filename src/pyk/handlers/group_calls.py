@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any, Protocol, TypeVar
 
@@ -10,6 +10,7 @@ from pyk.coordinator.group import Caller
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.metadata.image import Topic
+from pyk.turns import Work, answered
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -82,13 +83,27 @@ async def _later(
 
 
 def together(
-    outcomes: list[Any | Awaitable[Any]], answer: Callable[[list[Any]], B]
+    outcomes: Iterable[Any | Awaitable[Any]], answer: Callable[[list[Any]], B]
 ) -> B | Awaitable[B]:
-    """One answer of several, of which some may have to wait."""
-    if any(isawaitable(outcome) for outcome in outcomes):
-        return _all_of(outcomes, answer)
-    return answer(outcomes)
+    """One answer of several, of which some may have to wait. If it is a generator that asks for
+    them, it does so in turns."""
+    found = answered(_asked(outcomes))
+    if isawaitable(found) or any(isawaitable(outcome) for outcome in found):
+        return _all_of(found, answer)
+    return answer(found)
 
 
-async def _all_of(outcomes: list[Any | Awaitable[Any]], answer: Callable[[list[Any]], B]) -> B:
-    return answer([await o if isawaitable(o) else o for o in outcomes])
+def _asked(outcomes: Iterable[Any | Awaitable[Any]]) -> Work[list[Any | Awaitable[Any]]]:
+    asked = []
+    for outcome in outcomes:
+        asked.append(outcome)
+        yield
+    return asked
+
+
+async def _all_of(
+    outcomes: list[Any | Awaitable[Any]] | Awaitable[list[Any | Awaitable[Any]]],
+    answer: Callable[[list[Any]], B],
+) -> B:
+    asked = await outcomes if isawaitable(outcomes) else outcomes
+    return answer([await o if isawaitable(o) else o for o in asked])

@@ -6,19 +6,32 @@ not be loaded are left out.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
+from pyk.turns import Work, answered
 from pyk.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
+if TYPE_CHECKING:
+    from pyk.coordinator.groups import Groups
 
-def handle(request: ListGroupsRequest, call: Call, broker: Context) -> ListGroupsResponse:
-    found: list[ListedGroup] = []
-    for shard in broker.groups:
-        if shard.has_failed:
-            continue
+
+def handle(
+    request: ListGroupsRequest, call: Call, broker: Context
+) -> ListGroupsResponse | Awaitable[ListGroupsResponse]:
+    shards = [shard for shard in broker.groups if not shard.has_failed]
+    for shard in shards:
         shard.check_loaded()
-        found += shard.machine.listed(request)
+    return answered(_listed(request, [shard.machine for shard in shards]))
+
+
+def _listed(request: ListGroupsRequest, machines: list[Groups]) -> Work[ListGroupsResponse]:
+    found: list[ListedGroup] = []
+    for groups in machines:
+        found += yield from groups.listed(request)
     return ListGroupsResponse(groups=found)
 
 

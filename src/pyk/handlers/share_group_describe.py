@@ -21,7 +21,7 @@ def handle(
     request: ShareGroupDescribeRequest, call: Call, broker: Context
 ) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
     check_enabled(broker)
-    outcomes = [_described(group_id, request, broker) for group_id in request.group_ids]
+    outcomes = (_described(group_id, request, broker) for group_id in request.group_ids)
     return together(outcomes, lambda groups: ShareGroupDescribeResponse(groups=groups))
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pyk.coordinator.transactions.listing import described, listed, unknown_states
 from pyk.coordinator.transactions.transaction import LAST_EPOCH, NEXT, Status
 from pyk.errors import ErrorCode, KafkaError
+from pyk.turns import at_once
 from pyk.wire.messages.list_transactions import ListTransactionsRequest
 from pyk.wire.payloads.transaction_records import PartitionsSchema
 from tests.coordinator.transactions.coordinator import (
@@ -574,7 +575,7 @@ def asked_for(coordinator: Coordinator, **wanted: object) -> list[str]:
     request = ListTransactionsRequest(
         **{"state_filters": [], "producer_id_filters": [], **wanted}  # type: ignore[arg-type]
     )
-    found = listed(coordinator.machine, request, coordinator.now_ms)
+    found = at_once(listed(coordinator.machine, request, coordinator.now_ms))
     return [each.transactional_id for each in found]
 
 
@@ -590,6 +591,17 @@ def test_transactions_are_listed_by_what_is_asked_for() -> None:
     assert asked_for(coordinator, duration_filter=10_000, state_filters=["Ongoing"]) == []
     assert asked_for(coordinator, transactional_id_pattern="o.*") == ["other"]
     assert asked_for(coordinator, transactional_id_pattern="oth") == []
+
+
+def test_others_have_their_turn_between_two_transactions_that_are_listed() -> None:
+    coordinator = ongoing()
+    for number in range(9):
+        coordinator.init(transactional_id=f"other-{number}")
+    for pattern, turns in ((None, 10), ("other.*", 19)):
+        request = ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[], transactional_id_pattern=pattern
+        )
+        assert len(list(listed(coordinator.machine, request, coordinator.now_ms))) == turns
 
 
 def test_a_state_that_nobody_knows_is_named() -> None:

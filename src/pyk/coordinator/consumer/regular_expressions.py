@@ -58,12 +58,12 @@ def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
     """Those of the topics whose whole names match. An expression that is none matches nothing: it
     may be in the log of another broker."""
     found = set[str]()
-    for _ in _tried(regex, topics, found):
+    for _ in tried(regex, topics, found):
         pass
     return frozenset(found)
 
 
-def _tried(regex: str, topics: Iterable[str], found: set[str]) -> Iterator[None]:
+def tried(regex: str, topics: Iterable[str], found: set[str]) -> Iterator[None]:
     """Put what matches into `found`, a name in each step."""
     try:
         compiled = _compiled(regex)
@@ -124,7 +124,7 @@ class Search:
                 yield
             found = set(() if known is None else known.topics & topics.keys())
             ends = clock() + EFFORT_MAX
-            for _ in _tried(regex, names[version], found):
+            for _ in tried(regex, names[version], found):
                 yield
                 if clock() > ends:
                     self.given_up.append(regex)

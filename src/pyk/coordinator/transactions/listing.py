@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyk.coordinator.consumer import regular_expressions
 from pyk.coordinator.transactions.transaction import TITLES, Transaction
+from pyk.turns import Work
 from pyk.wire.messages.describe_transactions import TopicData
 from pyk.wire.messages.describe_transactions import TransactionState as Described
 from pyk.wire.messages.list_transactions import ListTransactionsRequest
@@ -38,25 +39,31 @@ def unknown_states(request: ListTransactionsRequest) -> list[str]:
 
 def listed(
     transactions: Iterable[Transaction], request: ListTransactionsRequest, now_ms: int
-) -> Iterator[Listed]:
+) -> Work[list[Listed]]:
     """Raise KafkaError if the pattern is none."""
-    found = _with_ids_like(request.transactional_id_pattern, transactions)
-    for transaction in filter(_filter(request, now_ms), found):
-        yield Listed(
-            transactional_id=transaction.transactional_id,
-            producer_id=transaction.producer_id,
-            transaction_state=transaction.status.title,
-        )
+    found, is_wanted = [], _filter(request, now_ms)
+    if request.transactional_id_pattern:
+        transactions = yield from _with_ids_like(request.transactional_id_pattern, transactions)
+    for transaction in transactions:
+        if is_wanted(transaction):
+            found.append(
+                Listed(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    transaction_state=transaction.status.title,
+                )
+            )
+        yield
+    return found
 
 
-def _with_ids_like(
-    pattern: str | None, transactions: Iterable[Transaction]
-) -> Iterable[Transaction]:
-    if not pattern:
-        return transactions
+def _with_ids_like(pattern: str, transactions: Iterable[Transaction]) -> Work[list[Transaction]]:
     regular_expressions.check(pattern)
-    found = {transaction.transactional_id: transaction for transaction in transactions}
-    return [found[name] for name in sorted(regular_expressions.matching(pattern, found))]
+    by_id = {transaction.transactional_id: transaction for transaction in transactions}
+    found = set[str]()
+    for _ in regular_expressions.tried(pattern, by_id, found):
+        yield
+    return [by_id[name] for name in sorted(found)]
 
 
 def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
