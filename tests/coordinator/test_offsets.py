@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -480,6 +481,30 @@ def test_many_offsets_of_a_deleted_topic_go_in_many_batches(it: Coordinator) -> 
     assert sum(sizes) == 3000
     assert max(sizes) <= DELETED_AT_ONCE
     assert not it.groups.offsets.has_abandoned
+
+
+def test_groups_that_do_not_read_a_topic_are_not_looked_at_when_it_goes(it: Coordinator) -> None:
+    it.see(events=b"1", other=b"2")
+    for number in range(1000):
+        it.commit({0: 5}, group_id=f"g{number}", topic="other", topic_id=id_of(b"2"))
+    it.commit({0: 5}, topic_id=id_of(b"1"))
+    it.commit_in_transaction(6, group_id="waits")
+    calls = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        it.groups.offsets.abandon({TOPIC}, image_of({"other": b"2"}))
+    finally:
+        sys.setprofile(before)
+    assert calls < 100
+    assert it.committed() == {}
+    assert not it.groups.offsets.pending("waits")
+    assert it.committed("g7") == {("other", 0): 5}
 
 
 GROUPS = st.sampled_from(["a", "b"])

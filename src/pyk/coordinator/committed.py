@@ -87,7 +87,9 @@ class Offsets:
 
     def abandon(self, names: Collection[str], image: ClusterImage) -> None:
         """Topics of these names are gone. There may be new ones."""
-        for group_id in [*self._groups.keys() | self._pending.keys()]:
+        names = frozenset(names)
+        reading = [g for g, topics in self._groups.items() if not names.isdisjoint(topics)]
+        for group_id in {*reading, *self._pending}:
             for name in self._topics_of(group_id).intersection(names):
                 self._abandon(group_id, name, image, were_deleted=True)
 
