@@ -375,3 +375,26 @@ async def test_jobs_that_begin_again_go_on_with_those_that_wait() -> None:
     second = it.surroundings.groups["second"]
     assert isinstance(second, ConsumerGroup)
     assert second.targets.keys() == {"ann"}
+
+
+async def test_targets_that_the_log_refuses_are_told_of_sparingly(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    it = Coordinator({"a": 2}, inline_max=0)
+    it.takes_jobs = False
+    shard, worker = cast("Shard[Groups]", ShardOfOne(it)), Worker()
+    worker.may_begin.set()
+    jobs = Jobs(worker)
+    for number in range(100):
+        it.join("ann", "a", group_id=f"group-{number}")
+    it.log_refuses = ErrorCode.UNKNOWN_SERVER_ERROR
+    jobs.note_change(shard)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(jobs.run)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    lines = [each.message for each in caplog.records if "refuses its target" in each.message]
+    assert "group-0" in lines[0]
+    assert len(lines) < 10
+    error = it.beat("ann", 1, group_id="group-99").error
+    assert error is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -27,6 +27,7 @@ from pyk.coordinator.shard import Shard
 from pyk.coordinator.shards import Parts, Shards
 from pyk.coordinator.share_lifecycle import ShareLifecycle
 from pyk.offload import Elsewhere
+from pyk.sparing import Sparing
 from pyk.wire.compression import Compression
 from pyk.wire.payloads import (
     classic_group_records,
@@ -74,6 +75,7 @@ class Jobs:
         self._offload = offload
         self._due: deque[_UnderWay] = deque()
         self._woken = trio.Event()
+        self._refusals = Sparing()
 
     def note_change(self, shard: Shard[Groups]) -> None:
         for job in shard.machine.consumer.take_jobs():
@@ -100,8 +102,16 @@ class Jobs:
         finally:
             if is_over or not under_way.shard.is_loaded:
                 under_way.end()
+                self._tell_refusal(under_way.job)
             else:
                 self._due.append(under_way)
+
+    def _tell_refusal(self, job: Search | Assignment) -> None:
+        if isinstance(job, Assignment) and job.refusal is not None:
+            more = self._refusals.next_line()
+            if more is not None:
+                what = "group %s: the log refuses its target: %s%s"
+                logger.warning(what, job.group_id, job.refusal, more)
 
 
 class _UnderWay:
@@ -136,8 +146,6 @@ class _UnderWay:
         self.shard.machine.consumer.end_job(job)
         for regex in job.given_up:
             logger.warning("group %s: %.200r takes too long", job.group_id, regex)
-        if isinstance(job, Assignment) and job.refusal is not None:
-            logger.warning("group %s: the log refuses its target: %s", job.group_id, job.refusal)
 
 
 def group_shards(parts: Parts, shares: ShareLifecycle) -> GroupShards:
