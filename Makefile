@@ -85,6 +85,7 @@ queue: $(STAMP)  ## A queue worked through while its workers die over records, a
 hostile: $(STAMP)  ## Hostile clients, 10,000 idle ones, and a good one that must not notice
 	$(BIN)/python -m tests.server.hostile
 	$(BIN)/python -m tests.server.wide_requests
+	$(BIN)/python -m tests.server.wide_groups
 
 manifests: $(STAMP)  ## Judge what is under deploy/: Docker, compose, Kubernetes, systemd, Prometheus
 	$(BIN)/python -m pip install --quiet --editable '.[deploy]'

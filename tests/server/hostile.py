@@ -30,8 +30,9 @@ OPTIONS: Final = (
     ("queued.max.request.bytes", 256 * MEGABYTE),
     # Small enough for an answer that nobody reads to be noticed.
     ("socket.send.buffer.bytes", 102_400),
+    ("group.initial.rebalance.delay.ms", 300),
 )
-"""Less memory than by default: its end is to be seen."""
+"""Less memory than by default: its end is to be seen. And no long wait for more members."""
 ATTACK_TIMEOUT: Final = 120.0
 RESIDENT_BYTES_MAX: Final = 700 * MEGABYTE
 """That much, one request of 100 MB beyond, twice while it grows, and what the allocator keeps."""
@@ -99,6 +100,8 @@ class Siege:
     """A broker, the good client, and whoever is let loose."""
 
     address: str
+    metrics: str
+    """Where its figures are."""
     process: subprocess.Popen[str]
     log: Path
     good: Good
@@ -162,6 +165,8 @@ def besieged(scale: Scale) -> Iterator[Siege]:
         log = stack.enter_context((directory / "log").open("w"))
         options = [word for pair in OPTIONS for word in ("-o", "{}={}".format(*pair))]
         broker = stack.enter_context(running(directory / "data", *options, log=log))
+        assert broker.process.stdout is not None
+        metrics = broker.process.stdout.readline().split()[-1]
         for topic in (TOPIC, BAIT, *LURES):
             create_topic(broker.address, topic)
         create_topic(broker.address, BAIT_COMPACTED, cleanup_policy="compact")
@@ -169,7 +174,7 @@ def besieged(scale: Scale) -> Iterator[Siege]:
         good = Good(broker.address)
         stack.callback(good.close)
         good.report()
-        yield Siege(broker.address, broker.process, Path(log.name), good, scale)
+        yield Siege(broker.address, metrics, broker.process, Path(log.name), good, scale)
         kept = good.end()
         said = Path(log.name).read_text()
         assert "Traceback" not in said, said

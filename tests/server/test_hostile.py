@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from tests.server.attacks import ATTACKS
 from tests.server.hostile import RESIDENT_BYTES_MAX, Scale, besieged
+from tests.server.wide_groups import ROWS as ROWS_OF_GROUPS
 from tests.server.wide_requests import ROWS, longest_waits
 
 SHORT = Scale(seconds=0.5, many=50)
@@ -20,5 +21,11 @@ def test_hostile_clients_harm_nobody() -> None:
 
 def test_requests_that_ask_for_much_are_answered_while_others_are() -> None:
     with besieged(SHORT) as siege:
-        waits = dict(longest_waits(siege, [10]))
+        waits = dict(longest_waits(siege, ROWS, [10]))
     assert list(waits) == [name for name, _ in ROWS]
+
+
+def test_groups_and_transactions_of_much_are_answered_while_others_are() -> None:
+    with besieged(SHORT) as siege:
+        waits = dict(longest_waits(siege, ROWS_OF_GROUPS, [10]))
+    assert list(waits) == [name for name, _ in ROWS_OF_GROUPS]

@@ -11,7 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from pyk.wire.apis import ApiKey
 from pyk.wire.compression import Compression
@@ -68,6 +68,7 @@ class Asked(NamedTuple):
     """What a row has to work with: a topic of `size` partitions that nobody has used before the
     first row."""
 
+    siege: Siege
     client: RawClient
     topic: str
     size: int
@@ -254,6 +255,11 @@ def produce_batches(asked: Asked, name: str, batch: bytes, **configs: str) -> No
     count = min(asked.size, SLOW_MAX)
     name = f"{name}-{asked.size}"
     create(asked, [name], count, **configs)
+    produce_batch(asked, name, batch, count)
+
+
+def produce_batch(asked: Asked, name: str, batch: bytes, count: int) -> None:
+    """To each of so many partitions."""
     data = [PartitionProduceData(index=number, records=batch) for number in range(count)]
     topic = TopicProduceData(name=name, partition_data=data)
     request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic])
@@ -294,7 +300,9 @@ def find_by_time(asked: Asked) -> None:
     list_offsets(asked, [name], [0], now_ms + 98)
 
 
-ROWS: Final[Sequence[tuple[str, Callable[[Asked], None]]]] = (
+Rows: TypeAlias = Sequence[tuple[str, Callable[[Asked], None]]]
+
+ROWS: Final[Rows] = (
     ("CreateTopics: one with many partitions", create_topic),
     ("CreatePartitions", create_partitions),
     ("Metadata of all", metadata),
@@ -321,28 +329,31 @@ ROWS: Final[Sequence[tuple[str, Callable[[Asked], None]]]] = (
 )
 
 
-def longest_waits(siege: Siege, sizes: Sequence[int]) -> Iterable[tuple[str, list[float]]]:
+def longest_waits(
+    siege: Siege, rows: Rows, sizes: Sequence[int]
+) -> Iterable[tuple[str, list[float]]]:
     """For each row, and each size, in seconds."""
     with RawClient(siege.address) as client:
-        for name, row in ROWS:
+        for name, row in rows:
             waits = []
             for size in sizes:
                 siege.good.report()
-                row(Asked(client, f"wide-{size}", size))
+                row(Asked(siege, client, f"wide-{size}", size))
                 waits.append(siege.good.report()["broker_max"] / 1e6)
             yield name, waits
 
 
-def main() -> None:
+def show(rows: Rows) -> None:
+    """The table, of the sizes that the command line names."""
     sizes = [int(each) for each in sys.argv[1:]] or SIZES
     with besieged(FULL) as siege:
         print(f"{'longest wait of another client, ms':40}", *(f"{size:>8,}" for size in sizes))
         slow = []
-        for name, waits in longest_waits(siege, sizes):
+        for name, waits in longest_waits(siege, rows, sizes):
             print(f"{name:40}", *(f"{wait * 1000:>8.1f}" for wait in waits), flush=True)
             slow += [name] if max(waits) > LIMIT_SECONDS else []
         assert not slow, f"others had to wait for {', '.join(slow)}"
 
 
 if __name__ == "__main__":
-    main()
+    show(ROWS)
