@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 
 import pytest
 import trio
 import trio.testing
 
-from pyk.disk import RealDisk, SyncFailed
+from pyk.disk import RealDisk, RealFile, SyncFailed
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.log import Log
@@ -19,7 +20,8 @@ from pyk.offload import at_once
 from pyk.replication.flushing import Flusher
 from pyk.wire.records import Record, build_batch
 from tests.faults.failing_disk import FailingDisk, Fault
-from tests.simulated_disk import ROOT, SimulatedDisk
+from tests.handlers.turns import counting_turns
+from tests.simulated_disk import ROOT, SimulatedDisk, SimulatedFile
 
 
 def append(log: Log, size: int = 10) -> int:
@@ -273,6 +275,68 @@ async def test_segments_that_fill_while_one_is_flushed_are_flushed_too(disk: Sim
             await trio.testing.wait_all_tasks_blocked()
         assert not log.has_unflushed_segments
         nursery.cancel_scope.cancel()
+
+
+class SlowDisk(RealDisk):
+    """One that takes a while to open a file."""
+
+    def open(self, path: Path, *, must_exist: bool = False) -> RealFile:
+        sleep(0.001)
+        return super().open(path, must_exist=must_exist)
+
+
+async def test_others_have_their_turn_before_a_flush_of_many_segments(tmp_path: Path) -> None:
+    log = Log.open(SlowDisk(), tmp_path / "topic-0", LogConfig(segment_bytes=200))
+    for _ in range(50):
+        append(log, 100)
+    flusher = Flusher(at_once)
+    async with counting_turns() as turns:
+        await flusher.wait_durable(log, log.rolled_end)
+        # Each of 50 segments has three files, so it is 30 turns at least.
+        assert turns.count > 10
+    assert not log.has_unflushed_segments
+
+
+class CountingDisk(SimulatedDisk):
+    """Counts what is opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = 0
+
+    def open(self, path: Path, *, must_exist: bool = False) -> SimulatedFile:
+        self.opened += 1
+        return super().open(path, must_exist=must_exist)
+
+
+def test_a_flush_opens_no_index_that_was_written_in_turns_before() -> None:
+    disk = CountingDisk()
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=200))
+    for _ in range(20):
+        append(log, 100)
+    for count, _ in enumerate(log.write_indexes()):
+        if count < 5:
+            append(log, 100)
+    opened = disk.opened
+    log.end_flush(log.begin_flush())
+    assert disk.opened == opened
+
+
+async def test_a_segment_that_is_removed_before_its_flush_stays_removed(
+    disk: SimulatedDisk,
+) -> None:
+    log = Log.open(disk, ROOT / "topic-0", LogConfig(segment_bytes=200))
+    for _ in range(4):
+        append(log, 100)
+    work = log.write_indexes()
+    next(work)
+    log.advance_high_watermark(4)
+    log.advance_start(3)
+    assert log.retire(now_ms=0)
+    names = disk.names(log.directory)
+    assert list(work) == [None] * 3
+    left = {"00000000000000000003.index", "00000000000000000003.timeindex"}
+    assert set(disk.names(log.directory)) - set(names) <= left
 
 
 async def test_a_snapshot_that_a_roll_could_not_write_is_told(

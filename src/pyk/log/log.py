@@ -46,6 +46,7 @@ from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header,
 if TYPE_CHECKING:
     # What compacts is imported when the first log is compacted: most brokers of tests never do.
     from pyk.log.compaction import Plan, Result, Rewritten
+    from pyk.turns import Work
 
 
 class Appended(Struct, frozen=True):
@@ -507,6 +508,13 @@ class Log:
         """What the disk may begin with, so that later flushes are short and no append waits for
         it. To be run in any thread."""
         return self._segments.active.begin_writeback()
+
+    def write_indexes(self) -> Work[None]:
+        """Before a flush of many segments. Raise OSError."""
+        for _ in self._segments.write_indexes():
+            yield
+            if self.is_dropped:
+                return
 
     def begin_flush(self) -> Flush:
         """What to sync, in any thread. Then `end_flush` is told."""

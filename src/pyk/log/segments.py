@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from pyk.declared import NamedTuple
 from pyk.disk import Disk
@@ -30,6 +30,9 @@ from pyk.log.segment import Segment, file_name
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader
 from pyk.wire.compression import CorruptBatch
+
+if TYPE_CHECKING:
+    from pyk.turns import Work
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -285,6 +288,22 @@ class Segments:
             self._remove(base)
             gone.append(base)
         return gone
+
+    def write_indexes(self) -> Work[None]:
+        """Write what has gathered for the indexes of one segment after the other, of which there
+        may be hundreds: `begin_flush` has little to do then. Raise OSError."""
+        pending, done = dict(self._opened), set[int]()
+        count = len(pending) + 1
+        # Those that begin meanwhile have their turn too, as long as they become fewer.
+        while 0 < len(pending) < count:
+            count = len(pending)
+            for base, segment in pending.items():
+                # Others may have removed it since the last turn.
+                if self._opened.get(base) is segment:
+                    segment.write_indexes()
+                done.add(base)
+                yield
+            pending = {base: each for base, each in self._opened.items() if base not in done}
 
     def begin_flush(self, also: Iterable[Synced] = ()) -> Flush:
         """What to sync, other new files of the log included, so that all that was appended is

@@ -22,6 +22,7 @@ from pyk.errors import KafkaError, storage_error
 from pyk.log.config import INT64_MAX
 from pyk.log.log import Log
 from pyk.offload import Offload, in_thread
+from pyk.turns import in_turns
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +133,8 @@ class Flusher:
     async def _flush(self, log: Log) -> None:
         done = self._under_way[log] = trio.Event()
         try:
+            if log.has_unflushed_segments:
+                await in_turns(log.write_indexes())
             flush = log.begin_flush()
             await self._offload(flush.run)
             log.end_flush(flush)
