@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from pathlib import Path
 
@@ -38,6 +39,12 @@ def filled(home: Path, count: int, *, value: bytes = b"v" * 100) -> Path:
 
 
 def peak_of_recovery(home: Path) -> int:
+    """The least of several: what other threads and garbage add is not the recovery's."""
+    return min(_peak_of_recovery(home) for _ in range(3))
+
+
+def _peak_of_recovery(home: Path) -> int:
+    gc.collect()
     tracemalloc.start()
     try:
         log = Log.open(DISK, home, LogConfig(), recovery_point=0)
