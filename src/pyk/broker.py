@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 from msgspec import Struct, field
@@ -23,7 +23,6 @@ from msgspec import Struct, field
 from pyk.config.listeners import parse_limits_by_host, parse_listener, parse_protocol_map
 from pyk.config.settings import BrokerSettings, valid
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
-from pyk.declared import NamedTuple
 from pyk.disk import Disk, RealDisk
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context

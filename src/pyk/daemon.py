@@ -14,13 +14,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
 from pyk.broker import Broker, World, only_one, open_broker
 from pyk.config.settings import BrokerSettings
-from pyk.declared import NamedTuple
 from pyk.handlers.table import ENDPOINTS
 from pyk.telemetry.figures import Figures
 from pyk.telemetry.http import CannotListen, open_http

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the two exceptions that carry bad news: to a client, and about one."""
 
-from pyk.declared import IntEnum
+from enum import IntEnum
 
 
 class ErrorCode(IntEnum):

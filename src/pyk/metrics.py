@@ -7,11 +7,10 @@ asks are families of samples made of that, and text of these: the hot path knows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
-
-from pyk.declared import Enum, NamedTuple
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _BUCKETS_SHOWN: Final = 27

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NewType, Protocol, TypeAlias
-
-from pyk.declared import NamedTuple
+from typing import NamedTuple, NewType, Protocol, TypeAlias
 
 Uuid = NewType("Uuid", bytes)
 """Sixteen bytes, as on the wire. Kafka prints them as 22 characters of URL-safe base64."""

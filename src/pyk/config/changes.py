@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pyk.config.keys import Key
 from pyk.config.values import ValueType, format_value
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 
 KeyOf: TypeAlias = Callable[[str], Key | None]

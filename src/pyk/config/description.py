@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -15,7 +15,6 @@ from pyk.config.keys import Key, Update
 from pyk.config.settings import BrokerSettings, valid
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import ValueType, format_value
-from pyk.declared import NamedTuple
 
 DEFAULTS: Final[Mapping[str, str]] = {
     key.name: text

@@ -9,6 +9,7 @@ The field is Kafka's name with the dots as underscores.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final, NoReturn, TypeVar, cast
 
 from msgspec import Struct
@@ -16,7 +17,6 @@ from msgspec.structs import replace
 
 from pyk.config.rules import Rule
 from pyk.config.values import Value, ValueType, invalid, parse
-from pyk.declared import Enum
 
 if TYPE_CHECKING:
     from typing import TypedDict, Unpack

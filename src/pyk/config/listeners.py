@@ -4,10 +4,9 @@ limits of connections by host."""
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyk.config.values import ValueType, invalid, parse, trim
-from pyk.declared import NamedTuple
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from enum import IntEnum
 from typing import Final, TypeAlias
 
-from pyk.declared import IntEnum
 from pyk.errors import ErrorCode, KafkaError
 
 Value: TypeAlias = bool | int | float | str | tuple[str, ...] | None

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
+from typing import NamedTuple
 
 from pyk.coordinator.machine import Record
-from pyk.declared import NamedTuple
 from pyk.metadata.image import ClusterImage
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue

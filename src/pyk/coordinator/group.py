@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from pyk.config.broker import BrokerConfig
 from pyk.config.group import GroupConfig
 from pyk.coordinator.machine import Record
 from pyk.coordinator.timers import Timers
-from pyk.declared import NamedTuple
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
 

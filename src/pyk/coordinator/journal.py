@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import trio
 
 from pyk.coordinator.machine import InTransaction, Record, TransactionEnd
-from pyk.declared import NamedTuple
 from pyk.disk import File
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.guards import UNGUARDED, Guard

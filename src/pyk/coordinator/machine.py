@@ -14,10 +14,9 @@ so soft state must be right then too; `Decision.otherwise` is for what has to be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NewType, Protocol
+from typing import Any, NamedTuple, NewType, Protocol
 
 from pyk.coordinator.topic_changes import TopicChanges
-from pyk.declared import NamedTuple
 from pyk.errors import KafkaError
 from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage

@@ -7,10 +7,9 @@ transaction counts from then on, or never.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.mirror import Mirror
 from pyk.replication.partition import Marker, Partition

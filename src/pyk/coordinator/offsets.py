@@ -6,12 +6,11 @@ Who may commit is for the group to say. The state of a shard is in `committed`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyk.coordinator.committed import Offsets, tombstone
 from pyk.coordinator.group import Group
 from pyk.coordinator.machine import Record
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode
 from pyk.metadata.image import ClusterImage
 from pyk.turns import Work

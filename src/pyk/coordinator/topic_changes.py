@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.metadata.image import ClusterImage
 from pyk.types import Uuid
 

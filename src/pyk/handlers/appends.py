@@ -9,11 +9,10 @@ Each partition for itself: whatever befalls one, what the others got is known.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import INTERNAL_TOPICS, Context

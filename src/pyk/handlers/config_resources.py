@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -27,7 +28,6 @@ from pyk.config.keys import Key
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TOPIC_KEYS
 from pyk.config.values import ValueType, parse, trim
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import loggers
 from pyk.handlers.context import Context

@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context

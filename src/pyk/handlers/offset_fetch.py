@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyk.coordinator.offsets import Found, fetched
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context

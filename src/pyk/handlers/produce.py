@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from inspect import isawaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.appends import (
     Refused,

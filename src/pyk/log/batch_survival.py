@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from pyk.declared import NamedTuple
 from pyk.log.key_survival import Bits, KeySurvival
 from pyk.log.markers import read_marker
 from pyk.log.transactions import AbortedTransaction

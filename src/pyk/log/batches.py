@@ -9,9 +9,8 @@ has no such batches.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import File
 from pyk.log.index import TimedOffset
 from pyk.types import Buffer

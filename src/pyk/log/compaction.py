@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.batch_survival import Batch, LastOfProducer, Survival, survey
 from pyk.log.config import INT64_MAX, LogConfig

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final, Self
 
 from msgspec import Struct
 
 from pyk.config.topic import TopicConfig
-from pyk.declared import StrEnum
 from pyk.wire.batch import TimestampType
 from pyk.wire.compression import Compression
 from pyk.wire.records import RECORDS_BYTES_MAX

@@ -14,9 +14,8 @@ import re
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.types import TopicPartition, Uuid
 

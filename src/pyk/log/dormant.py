@@ -4,8 +4,8 @@ them, from their files' names, sizes and last index entries. For any thread."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.config import UNLIMITED, LogConfig
 from pyk.log.segment import file_name

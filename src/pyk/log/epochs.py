@@ -15,9 +15,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.checkpoints import (
     INT32_MAX,

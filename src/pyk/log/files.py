@@ -10,9 +10,8 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.log.producers import DamagedSnapshot, Producers
 from pyk.log.stored_segment import (
     OFFSET_ENTRY,

@@ -13,9 +13,8 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.types import Buffer
 

@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.segments import KEYS
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec import Struct
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.checkpoints import LOG_START_OFFSETS

@@ -6,8 +6,8 @@ Imported when there is one, since many a log has none.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.errors import ProtocolError
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, ControlType

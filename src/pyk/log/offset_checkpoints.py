@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.checkpoints import (
     CLEANER_OFFSETS,

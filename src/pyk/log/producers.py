@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Iterator
-from typing import Final
+from enum import Enum
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pyk.declared import Enum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import NO_EPOCH, NO_SEQUENCE, UNGUARDED, Guard
 from pyk.log.transactions import AbortedTransaction

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk, File
 from pyk.log.batches import Placed, in_order
 from pyk.log.index import DamagedIndex

@@ -18,9 +18,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig

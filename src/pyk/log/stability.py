@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.log.producers import Producers
 from pyk.log.replay import note
 from pyk.log.stored_log import LogDamaged, StoredLog

@@ -13,9 +13,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import RealDisk
 from pyk.log.checkpoints import DamagedCheckpoint, read_topic_id
 from pyk.log.files import Damage, read_snapshot, read_transaction_index

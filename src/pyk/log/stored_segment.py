@@ -14,9 +14,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import ReadOnlyFile
 from pyk.log.batches import SEEK_BYTES, Placed
 from pyk.types import Buffer

@@ -12,9 +12,8 @@ from bisect import bisect_left
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.disk import Disk
 from pyk.log.index import DamagedIndex, IndexFile
 

@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.producers import NO_TIMESTAMP, Origin

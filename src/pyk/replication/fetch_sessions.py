@@ -12,11 +12,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import ZERO_UUID, Uuid
 

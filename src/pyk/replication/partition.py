@@ -9,14 +9,14 @@ show. Everything but waiting is a plain function: nothing happens in between.
 from __future__ import annotations
 
 import logging
+from enum import IntEnum
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import trio
 from msgspec import Struct
 
 from pyk.config.topic import TopicConfig
-from pyk.declared import IntEnum, NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.epochs import EpochEnd

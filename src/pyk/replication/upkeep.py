@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import trio
 
 from pyk.config.broker import BrokerConfig
-from pyk.declared import NamedTuple
 from pyk.errors import KafkaError
 from pyk.log.dormant import DormantLog, is_compaction_due, is_retention_due
 from pyk.log.log import Compaction, Log

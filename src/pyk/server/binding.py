@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.server.limits import Limits
 
 PORT_ATTEMPTS: Final = 20

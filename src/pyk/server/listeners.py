@@ -15,11 +15,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.handlers.call import Peer
 from pyk.handlers.parked import News
 from pyk.server.binding import Listener, bind, listen, prepare

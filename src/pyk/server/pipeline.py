@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.server.dispatch import Answer, Waiting
 from pyk.server.limits import Limits, Memory
 from pyk.server.outbox import Outbox

@@ -12,11 +12,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
-
-from pyk.declared import NamedTuple
 
 if TYPE_CHECKING:
     import h11

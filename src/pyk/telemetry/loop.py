@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import trio
 
-from pyk.declared import NamedTuple
 from pyk.metrics import Histogram
 from pyk.sparing import Sparing
 from pyk.telemetry.process import GarbageCollection

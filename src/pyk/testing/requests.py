@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.testing.fault import PATIENCE
 from pyk.wire.apis import ApiKey, api_name
 

@@ -6,10 +6,10 @@ not paid for the eighty that nobody has called yet.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import cache
 from importlib import import_module
 
-from pyk.declared import IntEnum
 from pyk.types import Versions
 
 

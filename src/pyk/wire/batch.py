@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from enum import IntEnum
 from typing import Final
 
 import msgspec
 
-from pyk.declared import IntEnum
 from pyk.types import Buffer
 from pyk.wire.checksum import crc32c
 from pyk.wire.compression import Compression, CorruptBatch

@@ -10,8 +10,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from enum import IntEnum
 
-from pyk.declared import IntEnum
 from pyk.errors import ProtocolError
 from pyk.types import Buffer
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
-from pyk.declared import NamedTuple
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, TimestampType, encode_batch
 from pyk.wire.compression import CorruptBatch, compress

@@ -7,10 +7,9 @@ keeps most of what it had. Kafka's look at no racks, and neither do these.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from pyk.coordinator.assigned import NO_PARTITIONS, Partitions, Targets
-from pyk.declared import NamedTuple
 from pyk.types import Uuid
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyk.coordinator.assigned import FIRST_EPOCH, NEVER, Partitions, count
 from pyk.coordinator.consumer import records
@@ -21,7 +21,6 @@ from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.consumer.regular_expressions import Matches
 from pyk.coordinator.group import GroupType, PartitionCheck
 from pyk.coordinator.machine import Record
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 

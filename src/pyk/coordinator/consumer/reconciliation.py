@@ -16,12 +16,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from pyk.coordinator.assigned import Partitions
 from pyk.coordinator.consumer.member import Assigned, Member, MemberState, holds_any
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 from pyk.wire.messages.consumer_group_heartbeat import TopicPartitions

@@ -7,10 +7,9 @@ that takes longer than the universe lasts. RE2 takes time in proportion to what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyk.coordinator.metadata_hash import topic_hash
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import NEVER, ClusterImage, Topic
 

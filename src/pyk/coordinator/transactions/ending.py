@@ -7,10 +7,9 @@ it. The same epoch is the next transaction, and the epoch before is a request th
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyk.coordinator.transactions.transaction import LAST_EPOCH, NONE, Status, Transaction
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 
 _PREPARED: Final = {True: Status.PREPARE_COMMIT, False: Status.PREPARE_ABORT}

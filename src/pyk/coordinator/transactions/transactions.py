@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyk.config.broker import BrokerConfig
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
@@ -33,7 +33,6 @@ from pyk.coordinator.transactions.transaction import (
     Status,
     Transaction,
 )
-from pyk.declared import NamedTuple
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
 from pyk.types import TopicPartition
