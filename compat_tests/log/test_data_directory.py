@@ -22,6 +22,7 @@ from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
 from pyk.log.producers import Producers
+from pyk.log.snapshots import decode_snapshot
 from pyk.types import TopicPartition as Partition
 from pyk.wire.batch import BatchHeader, iterate_batches
 from pyk.wire.compression import Compression
@@ -256,7 +257,7 @@ def test_pyk_knows_of_kafkas_producers_what_kafka_knew(opened: DataDirectory, le
         directory = left.data_dir / f"{topic}-0"
         *_, last = sorted(directory.glob("*.snapshot"))
         theirs = Producers()
-        theirs.load(last.read_bytes())
+        theirs.restore(decode_snapshot(last.read_bytes()))
         ours = opened.logs[Partition(topic, 0)].producers
         assert ours == theirs
         assert len(ours) == (2 if topic == "transactions" else 0)

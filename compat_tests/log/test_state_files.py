@@ -26,6 +26,7 @@ from pyk.log.checkpoints import (
 from pyk.log.epochs import FILE_NAME as LEADER_EPOCHS
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.producers import Producers
+from pyk.log.snapshots import decode_snapshot, encode_snapshot
 from pyk.log.transactions import AbortedTransaction, TransactionIndex
 from pyk.types import TopicPartition
 from pyk.wire.batch import BatchHeader, iterate_batches, read_header
@@ -81,7 +82,7 @@ def test_kafka_reads_a_snapshot(tmp_path: Path) -> None:
     known.update(data_batch(2**62, sequence=0, offset=34, count=1))
     known.end_transaction(marker_batch(77, 35), ControlType.ABORT, 6)
     path = tmp_path / "00000000000000000042.snapshot"
-    path.write_bytes(known.snapshot())
+    path.write_bytes(encode_snapshot(known))
     assert dump(path) == [
         {
             "producerId": "77",
@@ -175,14 +176,14 @@ def replayed(log: Path) -> tuple[Producers, list[AbortedTransaction]]:
 
 def entries(known: Producers) -> bytes:
     """What Kafka's part of a snapshot says."""
-    return known.snapshot().split(b"pyk1")[0][6:]
+    return encode_snapshot(known).split(b"pyk1")[0][6:]
 
 
 def test_kafka_knows_of_its_producers_what_pyk_finds_in_its_log(data_dir: Path) -> None:
     partition = data_dir / f"{TOPIC}-0"
     known, aborted = replayed(partition / f"{0:020}.log")
     theirs = Producers()
-    theirs.load((partition / f"{END_OFFSET:020}.snapshot").read_bytes())
+    theirs.restore(decode_snapshot((partition / f"{END_OFFSET:020}.snapshot").read_bytes()))
     assert len(theirs) == 3
     assert entries(theirs) == entries(known)
     assert theirs.first_unstable_offset == known.first_undecided_offset is not None

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
 from random import SystemRandom
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 from msgspec import Struct, field
@@ -42,6 +42,7 @@ from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
 from pyk.offload import Elsewhere, in_thread
 from pyk.replication.checkpoints import Checkpoints
+from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.recovery import recover_logs
 from pyk.replication.replicas import Replicas
@@ -52,9 +53,6 @@ from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
 from pyk.server.listeners import Address, Server, open_listeners, serve
 from pyk.wire.apis import ApiKey
-
-if TYPE_CHECKING:
-    from pyk.replication.fetch_sessions import FetchSessions
 
 logger = logging.getLogger(__name__)
 
@@ -211,8 +209,6 @@ def _assemble(
 
     @cache
     def fetch_sessions() -> FetchSessions:
-        from pyk.replication.fetch_sessions import FetchSessions
-
         return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
 
     flusher, failures = Flusher(world.offload), Failures()

@@ -14,6 +14,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.log import Log
+from pyk.log.snapshots import encode_snapshot
 from pyk.types import TopicPartition, Uuid
 from tests.faults.failing_disk import FailingDisk, Fault, Operation
 from tests.log.history import Batch, check_derived, headers_of
@@ -49,7 +50,7 @@ def log(directory: DataDirectory) -> Log:
 
 def refused(log: Log, data: bytearray, epoch: int = 0) -> bool:
     """Whether the disk could not take it. Then the log is as it was."""
-    known, found, end = log.producers.snapshot(), headers_of(log), log.end_offset
+    known, found, end = encode_snapshot(log.producers), headers_of(log), log.end_offset
     try:
         log.append(data, leader_epoch=epoch, now_ms=0)
     except KafkaError as refusal:
@@ -57,7 +58,7 @@ def refused(log: Log, data: bytearray, epoch: int = 0) -> bool:
     else:
         return False
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (log.producers.snapshot(), headers_of(log), log.end_offset) == (known, found, end)
+    assert (encode_snapshot(log.producers), headers_of(log), log.end_offset) == (known, found, end)
     return True
 
 

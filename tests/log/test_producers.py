@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import Guard
 from pyk.log.producers import DamagedSnapshot, Origin, Producers
+from pyk.log.snapshots import decode_snapshot, encode_snapshot
 from pyk.log.transactions import AbortedTransaction
 from pyk.wire.batch import BatchHeader, TimestampType, encode_attributes
 from pyk.wire.compression import Compression
@@ -336,7 +337,7 @@ def test_a_snapshot_has_every_batch_that_may_be_repeated() -> None:
         header(ANN, 0, offset=0, timestamp=1), header(ANN, 1, offset=1, count=4, timestamp=2)
     )
     loaded = Producers()
-    loaded.load(known.snapshot())
+    loaded.restore(decode_snapshot(encode_snapshot(known)))
     assert loaded == known
     first = header(ANN, 0, offset=99)
     assert loaded.check(first, CLIENT) == known.check(first, CLIENT) == (0, 0, 0, 1)
@@ -346,11 +347,11 @@ def test_a_snapshot_of_kafkas_has_the_last_batch_of_each_producer() -> None:
     known = producers(
         header(ANN, 0, offset=0, timestamp=1), header(ANN, 1, offset=1, count=4, timestamp=2)
     )
-    ours = known.snapshot()
+    ours = encode_snapshot(known)
     (at,) = [place for place in range(len(ours)) if ours[place:].startswith(b"pyk1")]
     theirs = ours[6:at]
     loaded = Producers()
-    loaded.load(struct.pack(">hI", 1, crc32c(theirs)) + theirs)
+    loaded.restore(decode_snapshot(struct.pack(">hI", 1, crc32c(theirs)) + theirs))
     last = header(ANN, 1, offset=99, count=4)
     assert loaded.check(last, CLIENT) == known.check(last, CLIENT) == (4, 4, 3, 2)
     assert refusal(loaded, header(ANN, 0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -361,7 +362,7 @@ def test_a_snapshot_has_open_transactions_and_coordinators() -> None:
     known.end_transaction(marker(BOB, 20, timestamp=9), ABORT, coordinator_epoch=3)
     known.update(written(BOB, 21, sequence=10))
     loaded = Producers()
-    loaded.load(known.snapshot())
+    loaded.restore(decode_snapshot(encode_snapshot(known)))
     assert loaded.first_unstable_offset == 10
     assert marker_refusal(loaded, marker(BOB, 40), 2, tv=0) == (
         ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -371,41 +372,41 @@ def test_a_snapshot_has_open_transactions_and_coordinators() -> None:
 
 
 def test_a_snapshot_starts_with_its_version_and_crc() -> None:
-    assert Producers().snapshot() == bytes.fromhex("0001 48674bc7 00000000")
+    assert encode_snapshot(Producers()) == bytes.fromhex("0001 48674bc7 00000000")
 
 
 def test_more_producers_than_a_request_may_have_objects_fit_into_a_snapshot() -> None:
     known = producers(*(header(producer_id) for producer_id in range(60_000)))
     loaded = Producers()
-    loaded.load(known.snapshot())
+    loaded.restore(decode_snapshot(encode_snapshot(known)))
     assert loaded == known
 
 
 def test_a_snapshot_with_any_bit_changed_is_damaged() -> None:
-    good = producers(written(ANN, 0), header(BOB)).snapshot()
+    good = encode_snapshot(producers(written(ANN, 0), header(BOB)))
     known = producers(header(ANN))
     for place, bit in itertools.product(range(len(good)), range(8)):
         bad = bytearray(good)
         bad[place] ^= 1 << bit
         with pytest.raises(DamagedSnapshot):
-            known.load(bad)
+            known.restore(decode_snapshot(bad))
     for size in range(len(good)):
         with pytest.raises(DamagedSnapshot):
-            known.load(good[:size])
+            known.restore(decode_snapshot(good[:size]))
     assert known == producers(header(ANN)), "nothing was half loaded"
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_damaged(data: bytes) -> None:
     with pytest.raises(DamagedSnapshot):
-        Producers().load(data)
+        Producers().restore(decode_snapshot(data))
 
 
 @given(st.binary(max_size=100) | st.binary(min_size=92, max_size=92).map(lambda b: TWO + b))
 def test_any_bytes_with_the_right_crc_are_read_or_damaged(data: bytes) -> None:
     known = Producers()
     try:
-        known.load(struct.pack(">hI", 1, crc32c(data)) + data)
+        known.restore(decode_snapshot(struct.pack(">hI", 1, crc32c(data)) + data))
     except DamagedSnapshot:
         assert known == Producers()
 
@@ -424,7 +425,7 @@ def test_the_state_is_what_the_log_says(
     before = Producers()
     replay(before, log[:taken_at])
     resumed = Producers()
-    resumed.load(before.snapshot())
+    resumed.restore(decode_snapshot(encode_snapshot(before)))
     replay(resumed, log[taken_at:])
     end = log[-1].next_offset if log else 0
     for known in (live, resumed):

@@ -13,8 +13,7 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.producers import Producer, Producers
 from pyk.log.segment import file_name
-from pyk.log.snapshot_content import encode_snapshot
-from pyk.log.snapshots import QUICK_PRODUCERS, Snapshot, Snapshots
+from pyk.log.snapshots import QUICK_PRODUCERS, Snapshot, Snapshots, encode_snapshot
 from pyk.types import Buffer
 from pyk.wire.batch import read_header
 from tests.log.test_log import ANN, BOB, HOME, add, batch, names
@@ -50,19 +49,19 @@ def test_rolling_writes_nothing_of_many_producers(disk: SimulatedDisk, log: Log)
     log.roll()
     assert content(disk, end) == b""
     log.flush()
-    assert content(disk, end) == log.producers.snapshot()
+    assert content(disk, end) == encode_snapshot(log.producers)
 
 
 def test_those_of_few_producers_are_written_at_once(disk: SimulatedDisk, log: Log) -> None:
     add(log, batch(producer_id=ANN, sequence=0))
     log.roll()
-    assert content(disk, 1) == log.producers.snapshot()
+    assert content(disk, 1) == encode_snapshot(log.producers)
 
 
 def test_what_comes_after_a_snapshot_is_not_in_it(disk: SimulatedDisk, log: Log) -> None:
     end = with_many_producers(log)
     log.roll()
-    known = log.producers.snapshot()
+    known = encode_snapshot(log.producers)
     flush = log.begin_flush()
     add(log, batch(producer_id=ANN, sequence=0), batch(producer_id=BOB, sequence=0))
     flush.run()
@@ -132,7 +131,7 @@ def test_two_flushes_at_once_write_it_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: snapshot.sync(), range(8)))
     data = (tmp_path / file_name(7, ".snapshot")).read_bytes()
-    assert data == producers.snapshot()
+    assert data == encode_snapshot(producers)
     assert snapshots.load(producers, 7, 0) == 7
 
 

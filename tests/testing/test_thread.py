@@ -288,18 +288,9 @@ print(json.dumps(sorted(asked)))
 """
 SLOW_TO_IMPORT = {
     "asyncio", "dataclasses", "multiprocessing", "pyk.cli", "pyk.client", "pyk.daemon",
-    "pyk.coordinator.group_coordinator", "pyk.log.compaction", "pyk.telemetry", "pytest",
-    "_pytest", "trio.testing",
+    "pyk.telemetry", "pytest", "_pytest", "trio.testing",
 }  # fmt: skip
 """What a broker in a test can do without. To declare a dataclass takes as long as forty structs."""
-NEEDED_LATER = {
-    "pyk.config.properties", "pyk.handlers.transactional_writes", "pyk.log.markers",
-    "pyk.log.retention",
-    "pyk.log.snapshot_content", "pyk.replication.fetch_sessions", "pyk.server.pipeline",
-    "pyk.testing.inside", "pyk.testing.misbehaviour", "pyk.testing.request_faults",
-    "pyk.testing.scope", "pyk.wire.prefixed",
-}  # fmt: skip
-"""What a broker needs for something else than a first record."""
 
 
 def test_it_imports_what_it_needs_to_start_and_then_what_it_is_asked_for() -> None:
@@ -316,7 +307,6 @@ def test_it_imports_what_it_needs_to_start_and_then_what_it_is_asked_for() -> No
     assert among("started", "pyk.handlers.", handlers) == set()
     assert among("started", "pyk.wire.messages.", messages) == set()
     assert not SLOW_TO_IMPORT & set(found["used"])
-    assert not NEEDED_LATER & set(found["answered"])
     assert asked == ["CreateTopics", "Metadata", "Produce"]
     answering = {"create_topics", "metadata", "produce"}
     assert among("answered", "pyk.handlers.", handlers) == answering

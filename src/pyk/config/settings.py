@@ -9,17 +9,15 @@ to, typed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS, BrokerConfig, broker_key, spellings
+from pyk.config.group import GROUP_KEYS, GroupConfig
 from pyk.config.keys import Key, Update
 from pyk.config.listeners import parse_limits_by_host, parse_listener, parse_protocol_map
 from pyk.config.topic import TOPIC_KEYS, TopicConfig
 from pyk.config.values import Value, invalid
 from pyk.errors import KafkaError
-
-if TYPE_CHECKING:
-    from pyk.config.group import GroupConfig
 
 MILLISECONDS: Final = {"hours": 3_600_000, "minutes": 60_000}
 FOR_EVER: Final = -1
@@ -112,8 +110,6 @@ class BrokerSettings:
     def group_config(self, overrides: Mapping[str, str] = {}) -> GroupConfig:
         """A group's configuration, over the broker's defaults. Raises `KafkaError`."""
         # Here, since many a broker has no groups.
-        from pyk.config.group import GROUP_KEYS, GroupConfig
-
         if self._group_defaults is None:
             self._group_defaults = _inherited(GROUP_KEYS, self.config)
         return GroupConfig(**{**self._group_defaults, **_parsed(GROUP_KEYS, overrides)})

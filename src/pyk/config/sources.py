@@ -12,6 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from pyk.config.broker import BROKER_KEYS, INTERNAL_KEYS
+from pyk.config.others import OTHER_NAMES, OTHER_PREFIXES
+from pyk.config.properties import parse_properties
 from pyk.config.values import trim
 from pyk.errors import ErrorCode, KafkaError
 
@@ -76,8 +78,6 @@ def is_known(name: str) -> bool:
     if name in BROKER_KEYS or name in INTERNAL_KEYS:
         return True
     # Here, since few brokers are told any of these.
-    from pyk.config.others import OTHER_NAMES, OTHER_PREFIXES
-
     return name in OTHER_NAMES or name.startswith(OTHER_PREFIXES)
 
 
@@ -92,8 +92,6 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     a properties file as they are, so a backslash in one is an escape. Where only the advertised
     listeners are given it listens on their ports; here that is on every address, old and new.
     """
-    from pyk.config.properties import parse_properties
-
     lines = [
         f"{_property_name(variable)}={value}"
         for variable, value in environment.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
+from pyk.coordinator.transactions.ending import End
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -15,8 +16,6 @@ from pyk.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 def handle(
     request: EndTxnRequest, call: Call, broker: Context
 ) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-    from pyk.coordinator.transactions.ending import End
-
     check_transactional_id(request.transactional_id)
     version = 2 if takes_the_epoch_with_it(call) else 0
     end = End(request.producer_id, request.producer_epoch, request.committed, version)

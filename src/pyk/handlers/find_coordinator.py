@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
+from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -82,8 +83,6 @@ def _checked(key: str, key_type: int) -> str | KafkaError:
     if key_type != KeyType.SHARE:
         return key
     # Imported with the coordinator, which few brokers need.
-    from pyk.coordinator.share_state.key import SharePartitionKey
-
     try:
         return SharePartitionKey.parse(key).text
     except ValueError as error:

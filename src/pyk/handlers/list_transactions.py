@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from pyk.coordinator.transactions.listing import listed, unknown_states
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -33,8 +34,6 @@ def handle(
 def _listed(
     transactions: list[Transaction], request: ListTransactionsRequest, now_ms: int
 ) -> Work[ListTransactionsResponse]:
-    from pyk.coordinator.transactions.listing import listed, unknown_states
-
     states = yield from listed(transactions, request, now_ms)
     return ListTransactionsResponse(
         unknown_state_filters=unknown_states(request), transaction_states=states

@@ -31,6 +31,7 @@ from pyk.handlers.appends import (
 )
 from pyk.handlers.call import Call, InTurn
 from pyk.handlers.context import Context
+from pyk.handlers.transactional_writes import join_transaction
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
 from pyk.replication.partition import ACKS_ALL, Partition
@@ -94,8 +95,6 @@ def _join_and_append(
     request: ProduceRequest, call: Call, broker: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
     # Here, since most producers have no transactions.
-    from pyk.handlers.transactional_writes import join_transaction
-
     is_joining = joins_transactions(call)
     joined = join_transaction(request, call, broker, find_topic, is_joining=is_joining)
     if isawaitable(joined):

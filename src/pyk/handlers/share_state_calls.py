@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pyk.coordinator.share_coordinator import SharePartitionKey
 from pyk.errors import KafkaError
 from pyk.handlers.context import Context
 from pyk.handlers.group_calls import then, together
 from pyk.types import Uuid
 
 if TYPE_CHECKING:
-    from pyk.coordinator.share_coordinator import Decide, SharePartitionKey
+    from pyk.coordinator.share_coordinator import Decide
 
 
 class _Numbered(Protocol):
@@ -86,8 +87,6 @@ def _asked(
     refuse: Callable[[P, KafkaError], R],
 ) -> R | Awaitable[R]:
     # Imported with the coordinator, which few brokers need.
-    from pyk.coordinator.share_coordinator import SharePartitionKey
-
     key = SharePartitionKey(group_id, topic_id, each.partition)
     try:
         outcome = broker.share_coordinator.shards.execute(key.text, decide(key, each))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from enum import Enum, auto
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import trio
 
+from pyk.coordinator.transactions.transactions import Caller
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
 from pyk.types import TopicPartition
-
-if TYPE_CHECKING:
-    from pyk.coordinator.transactions.transactions import Caller
 
 PATIENCE: Final = 0.1
 """Seconds that a producer waits for the end of its last transaction, as in Kafka. It would ask
@@ -49,8 +47,6 @@ def check_transactional_id(transactional_id: str | None) -> None:
 
 def caller_of(transactional_id: str, producer_id: int, producer_epoch: int) -> Caller:
     # Imported with the coordinator, which few brokers need.
-    from pyk.coordinator.transactions.transactions import Caller
-
     return Caller(transactional_id, producer_id, producer_epoch)
 
 

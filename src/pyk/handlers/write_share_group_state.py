@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from pyk.coordinator.share_state.batches import StateBatch
+from pyk.coordinator.share_state.state import Progress
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
@@ -38,9 +40,6 @@ def refuse(
 
 def _decide(key: SharePartitionKey, asked: PartitionData) -> Decide:
     # Imported with the coordinator, which few brokers need.
-    from pyk.coordinator.share_state.batches import StateBatch
-    from pyk.coordinator.share_state.state import Progress
-
     progress = Progress(
         asked.state_epoch,
         asked.leader_epoch,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyk.log.producers import DamagedSnapshot, Producers
+from pyk.log.snapshots import decode_snapshot
 from pyk.log.stored_segment import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -112,7 +113,7 @@ def read_transaction_index(path: Path) -> Iterator[AbortedTransaction | Damage]:
 def read_snapshot(path: Path) -> Producers | Damage:
     producers = Producers()
     try:
-        producers.load(path.read_bytes())
+        producers.restore(decode_snapshot(path.read_bytes()))
     except DamagedSnapshot as wrong:
         return Damage(0, str(wrong))
     return producers

@@ -19,14 +19,18 @@ from msgspec import Struct
 
 from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
+from pyk.log.batch_survival import LastOfProducer
 from pyk.log.checkpoints import LOG_START_OFFSETS
+from pyk.log.compaction import plan, remove_draft, rewrite
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
 from pyk.log.indexed_batches import Piece
+from pyk.log.markers import read_marker
 from pyk.log.movable_directory import MovableDirectory
 from pyk.log.producers import Origin, Producer, Producers
+from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.snapshots import Snapshot
@@ -71,9 +75,6 @@ class Compaction(NamedTuple):
     def run(self, checkpoint: Callable[[], None] = lambda: None) -> Result:
         """Raise CorruptBatch if the log is damaged, OSError if the disk fails or is full, or if
         segments were removed meanwhile, and what `checkpoint` raises: nothing is left then."""
-        from pyk.log.batch_survival import LastOfProducer
-        from pyk.log.compaction import rewrite
-
         producers = {
             p.producer_id: LastOfProducer(p.last_data_offset if p.batches else None, p.epoch)
             for p in self.producers
@@ -354,8 +355,6 @@ class Log:
         none while they are being compacted, and none before snapshots of many producers are
         written. That, and removing the files, is for `begin_sweep`."""
         # Here, since a log that has just begun has nothing to retire for long.
-        from pyk.log.retention import first_kept_offset
-
         kept = self._segments.start_offset
         if self._compaction is None:
             kept = first_kept_offset(
@@ -422,8 +421,6 @@ class Log:
         """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
         if not self.config.is_compacted or self._compaction is not None or self.is_dropped:
             return None
-        from pyk.log.compaction import plan
-
         planned = plan(
             self._segments,
             cleaned_until=self.cleaned_until,
@@ -447,8 +444,6 @@ class Log:
 
     def swap_in(self, compaction: Compaction, rewritten: Rewritten) -> None:
         """Put one segment that was written in its place, or remove it. Raise OSError."""
-        from pyk.log.compaction import remove_draft
-
         if self.is_worth(compaction):
             self._state.on_compaction(rewritten.bases)
             self._segments.swap_in(rewritten.bases)
@@ -553,8 +548,6 @@ class Log:
         guard: Guard | None,
     ) -> Appended | None:
         if header.is_control:
-            from pyk.log.markers import read_marker
-
             marker = read_marker(data, header)
             if marker is not None:
                 self.producers.check_marker(

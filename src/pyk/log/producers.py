@@ -21,7 +21,6 @@ from msgspec import Struct
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.guards import NO_EPOCH, NO_SEQUENCE, UNGUARDED, Guard
 from pyk.log.transactions import AbortedTransaction
-from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, ControlType
 
 BATCHES_KEPT: Final = 5
@@ -289,19 +288,6 @@ class Producers:
         self._open = {}
         self._unreplicated = []
         self._guards = {}
-
-    def snapshot(self) -> bytes:
-        """The content of a `.snapshot` file. It has nothing of ended transactions."""
-        # Here, since a log has no snapshot before it has a second segment, or is closed.
-        from pyk.log.snapshot_content import encode_snapshot
-
-        return encode_snapshot(self)
-
-    def load(self, data: Buffer) -> None:
-        """Know what the snapshot says and nothing else. Raise DamagedSnapshot, changing nothing."""
-        from pyk.log.snapshot_content import decode_snapshot
-
-        self.restore(decode_snapshot(data))
 
     def restore(self, known: Iterable[Producer]) -> None:
         """Know these and nothing else, nothing of ended transactions either. Raise DamagedSnapshot,

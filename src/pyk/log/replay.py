@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from pyk.log.markers import read_marker
 from pyk.log.producers import Producers
 from pyk.log.segment import Segment
 from pyk.log.transactions import AbortedTransaction
@@ -22,8 +23,6 @@ def note(
     if not header.is_control:
         producers.update(header)
         return None
-    from pyk.log.markers import read_marker
-
     marker = read_marker(read(), header) if header.producer_id >= 0 else None
     if marker is None:
         return None

@@ -1,27 +1,53 @@
-"""The `.snapshot` files of a log: what was known of its producers at an offset, which is the name.
+"""The `.snapshot` files of a log: the state of its producers at the offset in the name.
 
 They are derived from the log and checked when they are read, so a damaged one is as good as none,
 and one of many producers is written with the next flush, in its thread. One is kept for each
 segment, from where replaying it begins, and one for the end of a log that was closed. Before
 segments are removed, those behind them are durable.
+
+A file begins with Kafka's message, which has only the last batch of each producer. All five follow,
+which Kafka ignores: without them a producer that repeats an earlier one after a restart is told
+that its sequence is out of order.
 """
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_right, insort
 from collections.abc import Iterable
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 from pyk.disk import Disk, File
-from pyk.log.producers import DamagedSnapshot, Producer, Producers
+from pyk.errors import ProtocolError
+from pyk.log.producers import (
+    BATCHES_KEPT,
+    NO_OFFSET,
+    AppendedBatch,
+    DamagedSnapshot,
+    Producer,
+    Producers,
+)
 from pyk.log.segment import file_name
+from pyk.types import Buffer
+from pyk.wire.checksum import crc32c
+from pyk.wire.codec import read
+from pyk.wire.payloads.producer_snapshot import ProducerEntry, ProducerSnapshot
+from pyk.wire.prefixed import encode_value
 
 SUFFIX = ".snapshot"
 
 QUICK_PRODUCERS: Final = 1000
 """How many are written at once, in a few milliseconds. More wait for a thread."""
+
+_SNAPSHOT_VERSION: Final = 1
+_SNAPSHOT_START = struct.Struct(">hI")
+_CRC_AT: Final = 2
+_BATCHES_START = struct.Struct(">4sI")
+_BATCHES_MARK: Final = b"pyk1"
+_BATCH = struct.Struct(">qiqiq")
 
 
 class Snapshot:
@@ -50,8 +76,6 @@ class Snapshot:
         self._write(and_sync=True)
 
     def _write(self, *, and_sync: bool) -> None:
-        from pyk.log.snapshot_content import encode_snapshot
-
         try:
             file = self._unused.pop()
         except IndexError:
@@ -133,7 +157,7 @@ class Snapshots:
         if known is not None:
             producers.restore(known)
         else:
-            producers.load(self._disk.read(self._path(offset)))
+            producers.restore(decode_snapshot(self._disk.read(self._path(offset))))
 
     def _remove(self, offset: int) -> None:
         self._pending.pop(offset, None)
@@ -143,3 +167,89 @@ class Snapshots:
 
     def _path(self, offset: int) -> Path:
         return self._directory / file_name(offset, SUFFIX)
+
+
+def encode_snapshot(producers: Iterable[Producer]) -> bytes:
+    known = sorted(producers, key=attrgetter("producer_id"))
+    snapshot = ProducerSnapshot(crc=0, producer_entries=[_entry(p) for p in known])
+    data = bytearray(encode_value(snapshot, _SNAPSHOT_VERSION))
+    batches = [(p.producer_id, *batch) for p in known for batch in p.batches]
+    if batches:
+        data += _BATCHES_START.pack(_BATCHES_MARK, len(batches))
+        data += b"".join(_BATCH.pack(*batch) for batch in batches)
+    struct.pack_into(">I", data, _CRC_AT, _crc(data))
+    return bytes(data)
+
+
+def decode_snapshot(data: Buffer) -> list[Producer]:
+    """Raise DamagedSnapshot."""
+    entries, batches = _read(data)
+    return [_producer(entry, batches.get(entry.producer_id)) for entry in entries]
+
+
+def _entry(producer: Producer) -> ProducerEntry:
+    first_offset = producer.current_txn_first_offset
+    return ProducerEntry(
+        producer_id=producer.producer_id,
+        epoch=producer.epoch,
+        last_sequence=producer.last_sequence,
+        last_offset=producer.last_data_offset,
+        offset_delta=producer.batches[-1].offset_delta if producer.batches else 0,
+        timestamp=producer.last_timestamp,
+        coordinator_epoch=producer.coordinator_epoch,
+        current_txn_first_offset=NO_OFFSET if first_offset is None else first_offset,
+    )
+
+
+def _producer(entry: ProducerEntry, batches: list[AppendedBatch] | None) -> Producer:
+    first_offset = entry.current_txn_first_offset
+    if batches is None and entry.last_offset >= 0:
+        # The timestamp may be that of a later marker: Kafka's snapshot has one for both.
+        sequence, delta = entry.last_sequence, entry.offset_delta
+        batches = [AppendedBatch(sequence, entry.last_offset, delta, entry.timestamp)]
+    return Producer(
+        entry.producer_id,
+        entry.epoch,
+        entry.coordinator_epoch,
+        entry.timestamp,
+        None if first_offset < 0 else first_offset,
+        tuple(batches or ())[-BATCHES_KEPT:],
+    )
+
+
+def _read(
+    data: Buffer,
+) -> tuple[list[ProducerEntry], dict[int, list[AppendedBatch]]]:
+    """What Kafka's part says, and the batches of each producer if those follow."""
+    if len(data) < _SNAPSHOT_START.size:
+        raise DamagedSnapshot(f"{len(data)} bytes are too few for a snapshot")
+    version, crc = _SNAPSHOT_START.unpack_from(data)
+    if version != _SNAPSHOT_VERSION:
+        raise DamagedSnapshot(f"snapshots have no version {version}")
+    if crc != _crc(data):
+        raise DamagedSnapshot(f"the CRC is {crc:#010x}, of the bytes {_crc(data):#010x}")
+    try:
+        # A log may have more producers than a request may have objects.
+        snapshot, end = read(ProducerSnapshot, version, data, _CRC_AT, objects_max=len(data))
+    except ProtocolError as error:
+        raise DamagedSnapshot(str(error)) from None
+    return snapshot.producer_entries, _read_batches(data, end)
+
+
+def _read_batches(data: Buffer, position: int) -> dict[int, list[AppendedBatch]]:
+    batches: dict[int, list[AppendedBatch]] = {}
+    if position == len(data):
+        return batches
+    rows = memoryview(data)[position + _BATCHES_START.size :]
+    if len(data) < position + _BATCHES_START.size:
+        raise DamagedSnapshot(f"{len(data) - position} bytes follow the snapshot")
+    mark, count = _BATCHES_START.unpack_from(data, position)
+    if mark != _BATCHES_MARK or len(rows) != count * _BATCH.size:
+        raise DamagedSnapshot(f"{len(data) - position} bytes follow the snapshot")
+    for producer_id, *fields in _BATCH.iter_unpack(rows):
+        batches.setdefault(producer_id, []).append(AppendedBatch(*fields))
+    return batches
+
+
+def _crc(data: Buffer) -> int:
+    return crc32c(memoryview(data)[_SNAPSHOT_START.size :])

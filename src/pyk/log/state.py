@@ -15,6 +15,7 @@ from pyk.disk import Disk
 from pyk.log.checkpoints import DamagedCheckpoint
 from pyk.log.epochs import EpochStart, LeaderEpochs
 from pyk.log.index import DamagedIndex
+from pyk.log.markers import read_marker
 from pyk.log.producers import Producers
 from pyk.log.replay import note, replay
 from pyk.log.segment import Segment
@@ -74,8 +75,6 @@ class LogState:
     def begin_control(self, data: Buffer, header: BatchHeader) -> None:
         """A control batch is about to be appended. What `note` needs of it, and of files, is read
         before: once it is in the log, nothing may fail. Raise CorruptBatch or OSError."""
-        from pyk.log.markers import read_marker
-
         read_marker(data, header)
         self.aborted_index(self._segments.bases[-1])
 
@@ -185,8 +184,6 @@ class LogState:
             return False
         if end.header.base_offset != last_offset:
             return False
-        from pyk.log.markers import read_marker
-
         marker = read_marker(segment.load(end), end.header)
         if marker is not None and marker.outcome is not ControlType.ABORT:
             return False

@@ -33,6 +33,8 @@ from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
 from pyk.types import Buffer, TopicPartition, Uuid
 from pyk.wire.batch import ControlType
+from pyk.wire.prefixed import encode_end_marker
+from pyk.wire.records import Record, build_batch
 
 logger: Final = logging.getLogger(__name__)
 
@@ -323,9 +325,6 @@ class Partition:
 @lru_cache(maxsize=1)
 def _batch_of(marker: Marker, now_ms: int) -> bytes:
     # One end is told to many partitions in a row. And many a broker has none to tell.
-    from pyk.wire.prefixed import encode_end_marker
-    from pyk.wire.records import Record, build_batch
-
     key, value = encode_end_marker(marker.outcome, marker.coordinator_epoch)
     return build_batch(
         [Record(0, now_ms, key, value)],

@@ -19,7 +19,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import trio
 from msgspec import Struct, field
@@ -32,11 +32,9 @@ from pyk.server.farewells import Farewells
 from pyk.server.hangups import HangUps
 from pyk.server.limits import Closings, Limits, Memory
 from pyk.server.outbox import FileFailed, HungUp, Outbox
+from pyk.server.pipeline import Pipeline
 from pyk.wire.frames import SMALL_BYTES_MAX, Frame, FrameReader
 from pyk.wire.shapes import Chunks
-
-if TYPE_CHECKING:
-    from pyk.server.pipeline import Pipeline
 
 SCRATCH_BYTES: Final = 256 * 1024
 TURN_REQUESTS_MAX: Final = 64
@@ -340,8 +338,6 @@ class Connection:
                 await self.outbox.send(answer)
         elif pipeline is None:
             # Here, since the first answers of a broker do not wait for each other.
-            from pyk.server.pipeline import Pipeline
-
             limits, memory = self._shared.limits, self._shared.memory
             self._pipeline = Pipeline(self.outbox, limits, memory)
             self._pipeline.add(answer, request_bytes)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+Soon: TypeAlias = Callable[[Callable[[], object]], None]
+"""Have something called in the broker's loop."""
 
 PATIENCE = 10.0
 """How long tests wait for what must happen, in seconds."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -23,23 +23,19 @@ from pyk.handlers.context import Context
 from pyk.handlers.table import ENDPOINTS, Endpoint, Endpoints
 from pyk.server.listeners import Server
 from pyk.testing.disk import DiskFault, ScratchDisk
-from pyk.testing.fault import Fault, Provoked
+from pyk.testing.fault import Fault, Provoked, Soon
 from pyk.testing.outcome import Behaviour, Handle, Outcome, later
+from pyk.testing.request_faults import RequestFault, Target
 from pyk.testing.requests import Request, Requests, to_api_key
+from pyk.testing.scope import Scope
 from pyk.wire.apis import ApiKey, api_name
-
-if TYPE_CHECKING:
-    from pyk.testing.request_faults import RequestFault, Target
-
-Soon: TypeAlias = Callable[[Callable[[], object]], None]
-"""Have something called in the broker's loop."""
 
 EXPECTED: Final = (KafkaError, ProtocolError, Provoked)
 """What handlers raise when all is well with them, or a test wanted it otherwise."""
 
 
 F = TypeVar("F", bound=Fault)
-G = TypeVar("G", bound="RequestFault")
+G = TypeVar("G", bound=RequestFault)
 
 
 class Faults:
@@ -66,9 +62,6 @@ class Faults:
     ) -> Target:
         """Requests of these APIs, by Kafka's names, or of all; about a topic or a partition; of a
         client; all that come, or the next `times`."""
-        from pyk.testing.request_faults import Target
-        from pyk.testing.scope import Scope
-
         keys = frozenset(map(to_api_key, apis))
         missing = keys - ENDPOINTS.keys()
         if missing:

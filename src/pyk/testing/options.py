@@ -9,12 +9,11 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from pyk.config.settings import BrokerSettings
+from pyk.config.sources import gather
 from pyk.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from pyk.config.settings import BrokerSettings
 
 HOST: Final = "127.0.0.1"
 """As an address, since names take time to resolve."""
@@ -42,9 +41,6 @@ DEFAULTS: Final = MappingProxyType(
 def settings_for(config: Mapping[str, str], port: int, data_dir: Path) -> BrokerSettings:
     """Raise KafkaError for a value that is wrong, and for a key that Kafka does not have: in a
     test that is a slip, and no message for the future."""
-    from pyk.config.settings import BrokerSettings
-    from pyk.config.sources import gather
-
     place = {"listeners": f"PLAINTEXT://{HOST}:{port}", "log.dirs": str(data_dir)}
     found = gather(DEFAULTS, place, config)
     if found.unknown:

@@ -1,22 +1,22 @@
-"""Failures of requests: which ones are to go wrong, and how.
-
-Imported when a test first asks for one: most of them want a broker that works.
-"""
+"""Failures of requests: which ones are to go wrong, and how."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.testing import misbehaviour
-from pyk.testing.fault import Fault
-from pyk.testing.faults import Faults, Soon
+from pyk.testing.fault import Fault, Soon
 from pyk.testing.outcome import Behaviour
 from pyk.testing.scope import Scope
+
+if TYPE_CHECKING:
+    from pyk.testing.faults import Faults
 
 
 class RequestFault(Fault):

@@ -11,6 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Buffer
+from pyk.wire.decoder import compile_decoder
+from pyk.wire.encoder import compile_encoder
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.reader import read_plainly
@@ -72,8 +74,6 @@ def decoder_of(declared: type, version: int) -> Decoder:
     if found is None:
         _check_version(declared, version)
         # Here, since many a broker in a test comes to its end without it.
-        from pyk.wire.decoder import compile_decoder
-
         found = _DECODERS[declared, version] = compile_decoder(declared, version)
     return found
 
@@ -82,8 +82,6 @@ def encoder_of(declared: type, version: int) -> Encoder:
     found = _ENCODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
-        from pyk.wire.encoder import compile_encoder
-
         found = _ENCODERS[declared, version] = compile_encoder(declared, version)
     return found
 
