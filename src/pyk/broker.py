@@ -41,7 +41,6 @@ from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
 from pyk.offload import Elsewhere, in_thread
-from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.recovery import recover_logs
@@ -125,7 +124,6 @@ async def open_broker(
         context.begin_coordinators()
         upkeep = Upkeep(
             context.replicas.logs,
-            context.checkpoints,
             world.now_ms,
             lambda: Care.of(context.settings.config),
             world.offload,
@@ -226,7 +224,7 @@ def _assemble(
         served=served(),
         rng=rng,
         now_ms=world.now_ms,
-        checkpoints=Checkpoints(directory, world.offload),
+        checkpoints=logs.checkpoints,
         tasks=Tasks(nursery, failures),
         failures=failures,
         offload=world.offload,

@@ -105,7 +105,12 @@ def _assembled(
 
     flusher, failures, rng = Flusher(at_once), Failures(), Random(1)
     logs = TopicLogs(
-        directory, config_of, mirror.image, logs_elsewhere, newest=lambda: mirror.image
+        directory,
+        config_of,
+        mirror.image,
+        logs_elsewhere,
+        newest=lambda: mirror.image,
+        checkpoints=Checkpoints(directory, at_once),
     )
     fetch_sessions = FetchSessions(100, rng)
     broker = Context(
@@ -120,7 +125,7 @@ def _assembled(
         served={},
         rng=rng,
         now_ms=lambda: NOW_MS,
-        checkpoints=Checkpoints(directory, at_once),
+        checkpoints=logs.checkpoints,
         tasks=Tasks(nursery, failures),
         failures=failures,
         offload=at_once,

@@ -17,6 +17,7 @@ from pyk.config.settings import BrokerSettings
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
+from pyk.log.offset_checkpoints import Checkpoint
 from pyk.log.recovery import Recovery
 from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
@@ -392,6 +393,39 @@ async def test_a_log_made_anew_has_nothing_of_the_checkpoints_of_the_one_before(
     await again.ensure(every(new))
     found = again.directory.logs[TopicPartition("orders", 0)]
     assert (found.start_offset, found.end_offset) == (0, 0)
+
+
+async def test_two_checkpoints_are_never_written_at_the_same_time(disk: CountingDisk) -> None:
+    """They have the same drafts: one that was begun before a topic was deleted could take effect in
+    the place of the one that its successor waits for."""
+    writing = most = 0
+
+    async def watched(run: Callable[[], T], /) -> T:
+        nonlocal writing, most
+        is_checkpoint = isinstance(getattr(run, "__self__", None), Checkpoint)
+        writing += is_checkpoint
+        most = max(most, writing)
+        for _ in range(9):
+            await trio.lowlevel.checkpoint()
+        writing -= is_checkpoint
+        return run()
+
+    old, new = topic(1), topic(1, OTHER_ID)
+    logs = opened(disk, old, watched)
+    await logs.ensure(every(old))
+    await logs.checkpoints.write()
+    add(logs.get_or_create(old, TopicPartition("orders", 0)), batch(1))
+    logs.directory.logs[TopicPartition("orders", 0)].flush()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.checkpoints.write)
+        await trio.lowlevel.checkpoint()
+        logs.on_image(image(new))
+        await logs.delete_those_due()
+        nursery.start_soon(logs.ensure, every(new))
+    assert most == 1
+    again = opened(disk.synced(), new)
+    await again.ensure(every(new))
+    assert again.directory.logs[TopicPartition("orders", 0)].end_offset == 0
 
 
 async def test_many_strays_are_moved_aside_in_turns_with_one_sync(disk: CountingDisk) -> None:

@@ -22,7 +22,6 @@ from pyk.log.log import Log
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.records import PartitionState
 from pyk.offload import Elsewhere, at_once
-from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep
 from pyk.types import TopicPartition, Uuid
@@ -93,8 +92,7 @@ async def kept(
 ) -> AsyncIterator[Upkeep]:
     settings = BrokerSettings()
     logs = TopicLogs(directory, lambda _: settings.topic_config(configs), image, offload)
-    checkpoints = Checkpoints(directory, offload)
-    upkeep = Upkeep(logs, checkpoints, lambda: NOW_MS, lambda: CARE, offload)
+    upkeep = Upkeep(logs, lambda: NOW_MS, lambda: CARE, offload)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         yield upkeep
@@ -220,7 +218,7 @@ async def test_a_compaction_ends_when_nobody_wants_it_any_more(disk: FailingDisk
     log.config = replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
     settings = BrokerSettings()
     logs = TopicLogs(directory, lambda _: settings.topic_config(OF_TOPIC), IMAGE, until_interrupted)
-    upkeep = Upkeep(logs, Checkpoints(directory), lambda: NOW_MS, lambda: CARE, until_interrupted)
+    upkeep = Upkeep(logs, lambda: NOW_MS, lambda: CARE, until_interrupted)
     with trio.move_on_after(0.05):
         await upkeep._compact(log)
     assert [type(each).__name__ for each in asked] == ["Interrupted"]

@@ -26,6 +26,7 @@ from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
 from pyk.log.segments import CorruptLog
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.offload import Elsewhere, in_thread
+from pyk.replication.checkpoints import Checkpoints
 from pyk.types import TopicPartition, Uuid
 
 T = TypeVar("T")
@@ -51,15 +52,18 @@ class TopicLogs:
         image: ClusterImage | None = None,
         offload: Elsewhere = in_thread,
         newest: Callable[[], ClusterImage] | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`image` is what is known of topics already. `newest` may be ahead of what was followed:
         who has waited with a topic that it does not have any more is sent away."""
         self.directory = directory
+        self.checkpoints = checkpoints or Checkpoints(directory, offload)
+        """All that write them share this one: two at a time would take each other's drafts."""
         self._config_of = config_of
         self._offload = offload
         self._image = image or ClusterImage()
-        self._newest = newest
         """The last one that was followed."""
+        self._newest = newest
         self._deleted: dict[Uuid, Topic] = {}
         """Topics that are gone, and of which there may still be logs."""
         self._has_deleted = trio.Event()
@@ -132,15 +136,9 @@ class TopicLogs:
     async def _checkpoint_before(self, partitions: Iterable[TopicPartition]) -> None:
         """What checkpoints say of logs that are gone would be taken for new ones'. Making a log
         would write them on the loop."""
-        directory = self.directory
-        if any(directory.was_forgotten(partition) for partition in partitions):
-            checkpoint = directory.begin_checkpoint()
-            with suppress(OSError):  # Then it is tried again, and told.
-                if checkpoint is not None:
-                    await self._offload(checkpoint.run)
-                    if directory.end_checkpoint(checkpoint):
-                        await self._offload(directory.sync_names)
-                        directory.note_durable(checkpoint)
+        if any(map(self.directory.was_forgotten, partitions)):
+            with suppress(KafkaError):  # Then it is tried again, and told.
+                await self.checkpoints.write()
 
     async def open_dormant(self, partition: TopicPartition) -> None:
         """Open a log in a thread, and recover it if it was not closed. If it cannot be opened, a

@@ -20,7 +20,6 @@ from pyk.log.dormant import DormantLog, is_compaction_due, is_retention_due
 from pyk.log.log import Compaction, Log
 from pyk.log.segments import CorruptLog
 from pyk.offload import Elsewhere, Interrupted, in_thread, interruptibly
-from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.topic_logs import TopicLogs
 from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
@@ -66,7 +65,6 @@ class Upkeep:
     def __init__(
         self,
         logs: TopicLogs,
-        checkpoints: Checkpoints,
         now_ms: Callable[[], int],
         care: Callable[[], Care],
         offload: Elsewhere = in_thread,
@@ -76,7 +74,7 @@ class Upkeep:
         """How often something could not be done for a log."""
         self._logs = logs
         self._directory = logs.directory
-        self._checkpoints = checkpoints
+        self._checkpoints = logs.checkpoints
         self._now_ms = now_ms
         self._care = care
         self._offload = offload
