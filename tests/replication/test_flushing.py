@@ -198,6 +198,40 @@ async def test_a_log_is_flushed_by_time_and_again_if_the_disk_was_full(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("flush_ms", [0, 10])
+async def test_a_disk_that_refuses_is_asked_now_and_then_and_that_is_told_once(
+    log: Log,
+    disk: SimulatedDisk,
+    autojump_clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+    flush_ms: int,
+) -> None:
+    gate = Gate()
+    gate.limit = trio.Semaphore(1000)
+    flusher = Flusher(gate.offload)
+    append(log)
+    log.roll()
+    append(log)
+    disk.capacity, operations = 0, disk.operations
+    log.config = LogConfig(flush_ms=flush_ms)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        flusher.note_append(log)
+        await trio.sleep(20)
+        assert caplog.text.count("cannot be flushed") == 1
+        assert disk.operations - operations < 200
+        disk.capacity = None
+        await trio.sleep(2)
+        assert log.flushed_end == 2
+        log.roll()
+        append(log)
+        disk.capacity = 0
+        flusher.note_append(log)
+        await trio.sleep(2)
+        assert caplog.text.count("cannot be flushed") == 2, "it had gone well meanwhile"
+        nursery.cancel_scope.cancel()
+
+
 async def test_in_threads_a_real_disk_is_flushed(tmp_path: Path) -> None:
     log = Log.open(RealDisk(), tmp_path / "topic-0", LogConfig())
     flusher = Flusher()

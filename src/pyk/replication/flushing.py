@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import trio
 
@@ -25,6 +26,9 @@ from pyk.offload import Offload, in_thread
 from pyk.turns import in_turns
 
 logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
+"""What the disk has refused is not tried again before, however small `flush.ms` is."""
 
 
 class Flusher:
@@ -41,6 +45,8 @@ class Flusher:
         self._woken = trio.Event()
         self._rolled_woken = trio.Event()
         self._failure: SyncFailed | None = None
+        self._told: dict[Log, str] = {}
+        """Why logs cannot be flushed, as it was told last."""
 
     async def wait_durable(self, log: Log, end_offset: int) -> None:
         """Return when everything before `end_offset` is durable. Raise KafkaError with
@@ -100,10 +106,17 @@ class Flusher:
         try:
             await act(log)
         except (OSError, KafkaError) as failed:
-            if not log.is_dropped:
+            if not log.is_dropped and self._told.get(log) != str(failed):
+                self._told[log] = str(failed)
                 logger.warning("%s cannot be flushed for now: %s", log.directory.name, failed)
-        except Exception:
-            logger.exception("%s cannot be flushed", log.directory.name)
+        except Exception as failed:
+            if self._told.get(log) != repr(failed):
+                self._told[log] = repr(failed)
+                logger.exception("%s cannot be flushed", log.directory.name)
+        else:
+            self._told.pop(log, None)
+        if log.is_dropped:
+            self._told.pop(log, None)
 
     async def _flush_in_time(self) -> None:
         while True:
@@ -125,9 +138,11 @@ class Flusher:
         try:
             await self.wait_durable(log, log.end_offset)
         except KafkaError:
-            if not log.is_dropped:
+            flush_ms = log.config.flush_ms
+            if not log.is_dropped and flush_ms != INT64_MAX:
                 # When there is space again it is flushed.
-                self.note_append(log)
+                pause = max(flush_ms / 1000, RETRY_SECONDS)
+                self._deadlines[log] = trio.current_time() + pause
             raise
 
     async def _flush(self, log: Log) -> None:
