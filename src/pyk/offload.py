@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -52,11 +51,19 @@ async def interruptibly(offload: Elsewhere, run: Callable[[Callable[[], None]], 
             is_cancelled = True
 
     result: list[T] = []
+    failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(notice)
-        with suppress(Interrupted):
+        try:
             result.append(await offload(partial(run, checkpoint)))
+        except Interrupted:
+            pass
+        except Exception as failed:
+            # Not through the nursery, which would make a group of it.
+            failure = failed
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     if not result:
         await trio.lowlevel.checkpoint_if_cancelled()
         raise Interrupted
