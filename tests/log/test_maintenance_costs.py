@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pyk.log.compaction import OPENED_AT_ONCE
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.log import Log
+from pyk.log.segments import OPENED_MAX
 from tests.log.test_aborted_segments import CountingDisk
 from tests.log.test_log import HOME, add, batch
 from tests.simulated_disk import SimulatedDisk
@@ -64,6 +66,27 @@ def test_others_have_a_turn_while_many_are_opened_for_the_first_time() -> None:
         assert disk.opened <= 3 * OPENED_AT_ONCE, "each has two indexes"
         log.release()
     assert log.begin_compaction(NOW_MS) is not None
+
+
+def test_others_have_a_turn_while_many_are_asked_how_long_they_have_waited() -> None:
+    config = replace(
+        COMPACTED,
+        min_compaction_lag_ms=0,
+        max_compaction_lag_ms=10**9,
+        min_cleanable_dirty_ratio=1.0,
+    )
+    disk, count = CountingDisk(), 2 * OPENED_AT_ONCE + 1
+    log = of_many_segments(disk, config, NOW_MS - 200, count)
+    log = Log.open(disk, HOME, config, high_watermark=log.end_offset)
+    for _ in range(3):
+        disk.opened = 0
+        assert log.begin_compaction(NOW_MS + 10**9 - 300) is None
+        assert disk.opened <= 3 * (OPENED_AT_ONCE + 1), "each has two indexes"
+        assert len(log._segments._opened) <= OPENED_MAX
+    disk.opened = 0
+    assert log.begin_compaction(NOW_MS + 10**9 - 300) is None
+    assert disk.opened == 0, "all is known"
+    assert log.begin_compaction(NOW_MS + 10**9) is not None
 
 
 @pytest.mark.parametrize("newest_ms", [NOW_MS - 200, NOW_MS - 50])

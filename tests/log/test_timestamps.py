@@ -11,10 +11,12 @@ from pyk.log.batches import CHEAP_BYTES
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.index import TimedOffset
 from pyk.log.log import Log
-from pyk.log.timestamps import CHEAP_SEGMENTS, TimestampSearch
+from pyk.log.segments import OPENED_MAX
+from pyk.log.timestamps import CHEAP_SEGMENTS, OPENING_COSTS, TimestampSearch
 from pyk.wire.batch import encode_batch
 from pyk.wire.compression import Compression
 from pyk.wire.records import RECORDS_BYTES_MAX, Record, build_batch
+from tests.log.test_aborted_segments import CountingDisk
 from tests.log.test_log import HOME, add, batch
 from tests.simulated_disk import SimulatedDisk
 
@@ -143,6 +145,25 @@ def test_others_have_a_turn_while_many_segments_are_opened() -> None:
     last = 3 * CHEAP_SEGMENTS - 1
     assert in_threads(log, last) == ((last, last), 3)
     assert in_threads(log, last) == ((last, last), 0), "they are open now"
+
+
+def test_others_have_a_turn_while_many_segments_are_looked_at_again() -> None:
+    """What is known of them is enough by then. They are not all kept open."""
+    disk, count = CountingDisk(), 2 * CHEAP_SEGMENTS * OPENING_COSTS
+    log = Log.open(disk, HOME, CONFIG)
+    for at in range(count):
+        add(log, batch(at))
+        log.roll()
+    log.close()
+    disk.opened = 0
+    for _ in range(2):
+        assert in_threads(log, count - 1) == ((count - 1, count - 1), 2)
+    assert disk.opened < 9
+    log = Log.open(disk, HOME, CONFIG, high_watermark=log.end_offset)
+    assert in_threads(log, count - 1)[0] == (count - 1, count - 1)
+    for offset in range(count):
+        assert log.read(offset, 1000, log.end_offset) is not None
+    assert len(log._segments._opened) <= OPENED_MAX
 
 
 def test_what_is_truncated_during_a_search_is_not_found() -> None:

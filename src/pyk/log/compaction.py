@@ -262,21 +262,33 @@ def _first_uncleanable(
     """The base of the first segment that is active, undecided, or too young. None if it takes more
     than one turn to look: how old those are that were looked at is known the next time."""
     lag_ms = segments.config.min_compaction_lag_ms
-    opened_max = segments.opened_count + OPENED_AT_ONCE
+    may_be_opened = OPENED_AT_ONCE
     for base, end in pairwise(segments.bases):
         if end > last_stable_offset:
             return base
         if lag_ms > 0 and end > first_dirty:
-            if segments.opened_count >= opened_max:
-                return None
+            if not segments.has_known_age(base):
+                if not may_be_opened:
+                    return None
+                may_be_opened -= 1
             if segments.newest_ms(base) > now_ms - lag_ms:
                 return base
     return segments.bases[-1]
 
 
 def _is_overdue(segments: Segments, dirty: Sequence[int], now_ms: int) -> bool:
+    """Whether one of them has waited for too long, as far as can be seen in a turn: what is known
+    of these need not be looked at the next time."""
     due_ms = now_ms - max(segments.config.max_compaction_lag_ms, 0)
-    return due_ms > 0 and any(0 < segments.at(base).first_timestamp < due_ms for base in dirty)
+    may_be_opened = OPENED_AT_ONCE
+    for base in dirty if due_ms > 0 else ():
+        if not segments.has_known_start(base):
+            if not may_be_opened:
+                break
+            may_be_opened -= 1
+        if 0 < segments.first_timestamp(base) < due_ms:
+            return True
+    return False
 
 
 def _groups(segments: Segments, bases: Sequence[int]) -> Iterator[Bases]:

@@ -14,9 +14,10 @@ What makes a crash at any point harmless:
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -43,6 +44,9 @@ REPLACED = (PARTITION_METADATA, EPOCHS)
 DRAFT = ".tmp"
 KEYS = "keys" + CLEANED
 """Where a compaction keeps the keys that do not fit into memory."""
+OPENED_MAX = 128
+"""So many segments of a log are kept open for those who read: each holds a descriptor. What is not
+flushed yet stays open beyond that."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 REMOVED = (".index", ".timeindex", ".log", ".txnindex")
 """In which order they go: a log without the first two, which a crash may leave, builds them anew,
@@ -100,6 +104,8 @@ class Segments:
         """Of segments that are not open: the system is asked once."""
         self._newest: dict[int, int] = {}
         """The largest timestamps of segments that were open: they need not be again to be asked."""
+        self._first: dict[int, int] = {}
+        """The timestamps of their first batches, of those that were asked."""
         self._swapping: Sequence[int] | None = None
         """What a compacted segment, already renamed, takes the place of."""
 
@@ -182,10 +188,28 @@ class Segments:
 
     def newest_ms(self, base: int) -> int:
         """The largest timestamp of a segment, or else when it was written."""
-        newest = None if base in self._opened else self._newest.get(base)
-        if newest is None:
-            newest = self.at(base).newest.timestamp
+        newest = self.newest_timestamp(base)
         return newest if newest >= 0 else self._modified_ms(base)
+
+    def newest_timestamp(self, base: int) -> int:
+        """The largest timestamp of a segment, or -1."""
+        newest = None if base in self._opened else self._newest.get(base)
+        return self.at(base).newest.timestamp if newest is None else newest
+
+    def first_timestamp(self, base: int) -> int:
+        """That of the first batch of a segment which is full, or -1."""
+        first = self._first.get(base)
+        if first is None:
+            first = self._first[base] = self.at(base).first_timestamp
+        return first
+
+    def has_known_age(self, base: int) -> bool:
+        """Whether its newest timestamp is known without opening it."""
+        return base in self._opened or base in self._newest
+
+    def has_known_start(self, base: int) -> bool:
+        """Whether its first timestamp is known without opening it."""
+        return base in self._first
 
     def _modified_ms(self, base: int) -> int:
         return self._disk.modified_ms(self._path(base, ".log"))
@@ -199,17 +223,30 @@ class Segments:
             found = Segment.open(self._disk, self._directory, base, interval)
             if base != self._bases[-1]:
                 found.meet(self._bases[bisect_right(self._bases, base)])
+            if len(self._opened) >= OPENED_MAX:
+                self._let_go_of_oldest()
             self._opened[base] = found
             self._sizes.pop(base, None)
             self._newest.pop(base, None)
         return found
 
-    def is_open(self, base: int) -> bool:
-        return base in self._opened
+    def _let_go_of_oldest(self) -> None:
+        """Of half of those that are open, beginning with the ones that have been so for longest:
+        each is opened again when somebody reads it."""
+        for base, segment in list(islice(self._opened.items(), OPENED_MAX // 2)):
+            if not segment.is_dirty and base != self._bases[-1]:
+                self._let_go(base, segment)
 
-    @property
-    def opened_count(self) -> int:
-        return len(self._opened)
+    def _let_go(self, base: int, segment: Segment) -> None:
+        segment.release()
+        self._sizes[base] = segment.size
+        self._newest[base] = segment.newest.timestamp
+        del self._opened[base]
+
+    def has(self, base: int) -> bool:
+        """Whether there is a segment with that base."""
+        at = bisect_left(self._bases, base)
+        return self._bases[at : at + 1] == [base]
 
     def from_offset(self, offset: int) -> list[int]:
         """The bases of the segment that would hold the offset, and of those after it."""
@@ -259,6 +296,7 @@ class Segments:
         by then must be gone durably before the next append."""
         self._truncations += 1
         self._is_cut = True
+        self._first.clear()
         self._complete_swap()
         while len(self._bases) > 1 and self._bases[-1] >= offset:
             self._remove(self._bases[-1])
@@ -344,12 +382,12 @@ class Segments:
     def release(self) -> None:
         """Hold no descriptors for what was flushed until it is used again."""
         for base, segment in list(self._opened.items()):
-            if not segment.is_dirty:
+            if segment.is_dirty:
+                continue
+            if base != self._bases[-1]:
+                self._let_go(base, segment)
+            else:
                 segment.release()
-                if base != self._bases[-1]:
-                    self._sizes[base] = segment.size
-                    self._newest[base] = segment.newest.timestamp
-                    del self._opened[base]
 
     def due_for_removal(self, now_ms: int) -> list[str]:
         """Files that were renamed away, the configured time after this was first called for them.
@@ -510,7 +548,7 @@ class Segments:
         self._bases.remove(base)
 
     def _forget(self, base: int) -> None:
-        for known in (self._opened, self._sizes, self._newest):
+        for known in (self._opened, self._sizes, self._newest, self._first):
             known.pop(base, None)
 
     def _path(self, base: int, suffix: str) -> Path:

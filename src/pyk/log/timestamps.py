@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -20,7 +20,9 @@ from pyk.log.segments import Segments
 from pyk.wire.compression import CorruptBatch
 
 CHEAP_SEGMENTS: Final = 100
-"""How many segments are looked at before others have a turn."""
+"""How many segments are opened before others have a turn."""
+OPENING_COSTS: Final = 20
+"""How many may be looked at instead of one, if they were open before."""
 
 Steps: TypeAlias = "Generator[TimestampSearch, None, TimedOffset | None]"
 
@@ -98,10 +100,14 @@ class _HasChanged(Exception):
 
 
 def _first_record(segments: Segments, timestamp: int, start_offset: int) -> Steps:
-    for base in segments.from_offset(start_offset):
-        segment = yield from _segment_at(segments, base)
-        if segment.newest.timestamp >= timestamp:
+    for base in _in_turns(segments, segments.from_offset(start_offset)):
+        if base is None:
+            yield _turn()
+            continue
+        _check_has(segments, base)
+        if segments.newest_timestamp(base) >= timestamp:
             bytes_max = segments.config.inflated_bytes_max
+            segment = segments.at(base)
             found = yield from _first_in(segments, segment, timestamp, start_offset, bytes_max)
             if found is not None:
                 return found
@@ -111,33 +117,50 @@ def _first_record(segments: Segments, timestamp: int, start_offset: int) -> Step
 def _newest_record(segments: Segments, start_offset: int) -> Steps:
     # What a segment says of its newest record may be about one that has gone since.
     latest: list[tuple[int, int]] = []
-    for base in segments.from_offset(start_offset):
-        segment = yield from _segment_at(segments, base)
-        if segment.newest.timestamp >= 0:
-            latest.append((-segment.newest.timestamp, base))
+    for base in _in_turns(segments, segments.from_offset(start_offset)):
+        if base is None:
+            yield _turn()
+            continue
+        _check_has(segments, base)
+        newest = segments.newest_timestamp(base)
+        if newest >= 0:
+            latest.append((-newest, base))
     best: TimedOffset | None = None
     for negated, base in sorted(latest):
         if best is not None and best.timestamp > -negated:
             break
-        segment = yield from _segment_at(segments, base)
+        _check_has(segments, base)
         bytes_max = segments.config.inflated_bytes_max
+        segment = segments.at(base)
         found = yield from _first_in(segments, segment, -negated, start_offset, bytes_max)
         if found is None:
             # It may have been removed, or compacted, while a thread was looking.
-            segment = yield from _segment_at(segments, base)
-            stretch = segment.stretch(start_offset)
+            _check_has(segments, base)
+            stretch = segments.at(base).stretch(start_offset)
             look = partial(newest_in, stretch, start_offset, bytes_max)
             found = yield from _elsewhere(segments, base, stretch, look)
         best = max(filter(None, (best, found)), key=newest_first, default=None)
     return best
 
 
-def _segment_at(segments: Segments, base: int) -> Generator[TimestampSearch, None, Segment]:
-    if not segments.is_open(base) and segments.opened_count % CHEAP_SEGMENTS == 0:
-        yield TimestampSearch(lambda: None)
-    if base not in segments.bases:
+def _in_turns(segments: Segments, bases: Sequence[int]) -> Iterator[int | None]:
+    """The bases, and None where others have a turn."""
+    spent = 0
+    for base in bases:
+        spent += 1 if segments.has_known_age(base) else OPENING_COSTS
+        if spent >= CHEAP_SEGMENTS * OPENING_COSTS:
+            yield None
+            spent = 0
+        yield base
+
+
+def _turn() -> TimestampSearch:
+    return TimestampSearch(lambda: None)
+
+
+def _check_has(segments: Segments, base: int) -> None:
+    if not segments.has(base):
         raise _HasChanged
-    return segments.at(base)
 
 
 def _first_in(
@@ -162,7 +185,7 @@ def _elsewhere(
     search = TimestampSearch(look)
     yield search
     if search.damage is not None:
-        if base in segments.bases and segments.at(base).size >= stretch.end:
+        if segments.has(base) and segments.at(base).size >= stretch.end:
             raise search.damage
         raise _HasChanged
     return search.found
