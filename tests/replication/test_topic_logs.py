@@ -14,6 +14,7 @@ import trio.testing
 from msgspec.structs import replace
 
 from pyk.config.settings import BrokerSettings
+from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
@@ -22,8 +23,10 @@ from pyk.log.recovery import Recovery
 from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
 from pyk.offload import Elsewhere, at_once
+from pyk.replication.flushing import Flusher
 from pyk.replication.recovery import recover_logs
-from pyk.replication.topic_logs import TopicLogs
+from pyk.replication.replicas import Replicas
+from pyk.replication.topic_logs import _ENSURED_AT_ONCE, TopicLogs
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -124,6 +127,57 @@ async def test_dormant_logs_are_opened_and_new_ones_made(disk: CountingDisk) -> 
     assert not logs.directory.logs
     await logs.ensure(every(of))
     assert [logs.directory.logs[p].end_offset for _, p in every(of)] == [0, 2, 0, 0]
+
+
+async def test_others_have_a_turn_while_many_dormant_logs_are_begun_with(
+    disk: CountingDisk,
+) -> None:
+    of = topic(3 * _ENSURED_AT_ONCE)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    logs.directory.close()
+    logs = opened(disk, of)
+    begun, most = 0, 0
+
+    async def watch() -> None:
+        nonlocal begun, most
+        while len(logs.directory.logs) < len(of.partitions):
+            now = len(logs.directory.logs) + len(logs.directory._opening)
+            begun, most = now, max(most, now - begun)
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        nursery.start_soon(logs.ensure, every(of))
+    assert 0 < most <= _ENSURED_AT_ONCE
+
+
+async def test_a_topic_is_asked_once_what_its_many_logs_are_to_do(disk: CountingDisk) -> None:
+    of, configs = topic(100), {"retention.ms": "1000"}
+    logs = opened(disk, of, configs=configs)
+    replicas = Replicas(1, logs, Flusher(), logs._config_of)
+    await replicas.ensure_logs((of, number) for number in range(100))
+    for number in range(100):
+        replicas.leader_of(of, number)
+    asked, config_of = 0, logs._config_of
+
+    def counted(name: str) -> TopicConfig:
+        nonlocal asked
+        asked += 1
+        return config_of(name)
+
+    logs._config_of = replicas._config_of = counted
+    replicas.on_image(image(of))
+    asked = 0
+    replicas.on_image(image(of))
+    assert asked == 2, "these are the defaults"
+    configs["retention.ms"] = "2000"
+    configs["min.insync.replicas"] = "2"
+    asked = 0
+    replicas.on_image(image(of))
+    assert asked == 4
+    assert {log.config.retention_ms for log in logs.directory.logs.values()} == {2000}
+    assert {partition.min_insync_replicas for partition in replicas} == {2}
 
 
 async def test_what_the_disk_refuses_can_be_had_later(disk: CountingDisk) -> None:

@@ -35,7 +35,7 @@ class Replicas:
         """Those without a log that somebody has read."""
         self._image = ClusterImage()
         self._defaults: TopicConfig | None = None
-        """What topics have that nobody has configured: another object when that changes."""
+        """What topics have that nobody has configured."""
 
     def leader_of(self, topic: Topic, number: int) -> Partition:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
@@ -117,7 +117,8 @@ class Replicas:
         before, self._image = self._image, image
         defaults, self._defaults = self._defaults, self._config_of("")
         configured = image.topics_configured_since(before)
-        has_new_defaults = defaults is not self._defaults
+        has_new_defaults = defaults != self._defaults
+        configs: dict[str, TopicConfig] = {}
         for key, led in list(self._led.items()):
             name = led.partition.topic
             topic = image.topics.get(name)
@@ -125,7 +126,9 @@ class Replicas:
                 del self._led[key]
                 led.wake_all()
             elif has_new_defaults or name in configured:
-                led.configure(self._config_of(name))
+                if name not in configs:
+                    configs[name] = self._config_of(name)
+                led.min_insync_replicas = configs[name].min_insync_replicas
         for key, unused in list(self._unused.items()):
             topic = image.topics.get(key[0])
             if topic is None or topic.topic_id != unused.topic_id:

@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 _PORTION = 16
 """Logs that are made, opened or deleted before others get their turn."""
+_ENSURED_AT_ONCE = 500
+"""So many are begun with in one step of the loop, and have one sync of their names."""
 _RETRY_SECONDS = 5.0
 _PORTIONS_AT_ONCE = 4
 """Each is in a thread, and all threads want the interpreter that the loop wants, too."""
@@ -73,18 +75,22 @@ class TopicLogs:
         """Why logs could not be opened, as it was told last."""
         self._threads = trio.Semaphore(_PORTIONS_AT_ONCE)
         self._defaults: TopicConfig | None = None
-        """What topics have that nobody has configured: another object when that changes."""
+        """What topics have that nobody has configured."""
         directory.config_of = self.config_of_log
 
     def config_of_log(self, partition: TopicPartition, topic_id: Uuid) -> LogConfig | None:
         """What the log's topic asks for. None if there is none of that id, or it has no such
         partition."""
+        if not self._is_wanted(partition, topic_id):
+            return None
+        return LogConfig.of(self._config_of(partition.topic))
+
+    def _is_wanted(self, partition: TopicPartition, topic_id: Uuid) -> bool:
+        """Whether a topic of that id has such a partition, or had it a moment ago."""
         topic = self._image.topics.get(partition.topic)
         if topic is None or topic.topic_id != topic_id:
             topic = self._deleted.get(topic_id)
-        if not _has(topic, partition):
-            return None
-        return LogConfig.of(self._config_of(partition.topic))
+        return _has(topic, partition)
 
     def get_or_create(self, topic: Topic, partition: TopicPartition) -> Log:
         """The log of a topic's partition. Raise KafkaError."""
@@ -109,9 +115,13 @@ class TopicLogs:
     async def ensure(self, wanted: Iterable[tuple[Topic, TopicPartition]]) -> None:
         """See that there are these logs, and that they are open, before somebody needs them and
         cannot wait. What is wrong with one `get_or_create` says."""
-        directory = self.directory
-        ids = directory.topic_ids
+        ids = self.directory.topic_ids
         missing = [(topic, p) for topic, p in wanted if ids.get(p) != topic.topic_id]
+        for start in range(0, len(missing), _ENSURED_AT_ONCE):
+            await self._ensure(missing[start : start + _ENSURED_AT_ONCE])
+
+    async def _ensure(self, missing: Sequence[tuple[Topic, TopicPartition]]) -> None:
+        directory = self.directory
         while any(directory.is_being_opened(partition) for _, partition in missing):
             await self._opened.wait()
         await self._checkpoint_before(partition for _, partition in missing)
@@ -176,11 +186,15 @@ class TopicLogs:
                     self._has_deleted.set()
         defaults, self._defaults = self._defaults, self._config_of("")
         configured = image.topics_configured_since(before)
-        has_new_defaults = defaults is not self._defaults
+        has_new_defaults = defaults != self._defaults
+        configs: dict[str, LogConfig] = {}
         for partition, log in self.directory.logs.items() if configured or has_new_defaults else ():
-            if has_new_defaults or partition.topic in configured:
-                config = self.config_of_log(partition, self.directory.topic_ids[partition])
-                log.config = config or log.config
+            name = partition.topic
+            is_concerned = has_new_defaults or name in configured
+            if is_concerned and self._is_wanted(partition, self.directory.topic_ids[partition]):
+                if name not in configs:
+                    configs[name] = LogConfig.of(self._config_of(name))
+                log.config = configs[name]
 
     async def delete_logs(self) -> None:
         """Delete the logs of topics that are gone, as topics go, until cancelled. What the disk
