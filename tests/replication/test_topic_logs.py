@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
+from pyk.log.checkpoints import PARTITION_METADATA
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.log.offset_checkpoints import Checkpoint
@@ -480,6 +481,28 @@ async def test_two_checkpoints_are_never_written_at_the_same_time(disk: Counting
     again = opened(disk.synced(), new)
     await again.ensure(every(new))
     assert again.directory.logs[TopicPartition("orders", 0)].end_offset == 0
+
+
+async def test_a_log_of_a_damaged_id_is_moved_aside_when_the_topic_of_its_name_goes(
+    disk: CountingDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next topic of that name needs the place."""
+    old, new = topic(2), topic(2, OTHER_ID)
+    logs = opened(disk, old)
+    await logs.ensure(every(old))
+    logs.directory.close()
+    for number in range(2):
+        disk.flip_bit(ROOT / "data" / f"orders-{number}" / PARTITION_METADATA, 20, 3)
+    logs = opened(disk, old)
+    await logs.ensure(every(old)[:1])
+    assert TopicPartition("orders", 0) in logs.directory.failed
+    logs.on_image(image())
+    await logs.delete_those_due()
+    assert "orders-0" in caplog.text
+    logs.on_image(image(new))
+    await logs.ensure(every(new))
+    assert [logs.get_or_create(*each).end_offset for each in every(new)] == [0, 0]
+    assert len([path for path in disk.directories() if path.name.endswith("-stray")]) == 2
 
 
 async def test_many_strays_are_moved_aside_in_turns_with_one_sync(disk: CountingDisk) -> None:

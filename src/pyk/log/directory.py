@@ -205,6 +205,18 @@ class DataDirectory:
         except (DamagedCheckpoint, OSError):
             return None
 
+    def has_damaged_id(self, partition: TopicPartition) -> bool:
+        """Whether there is a log, and nobody can say which topic's it is."""
+        is_there = self.has(partition) or partition in self.failed
+        if partition in self.topic_ids or not is_there:
+            return False
+        try:
+            return read_topic_id(self._disk, self.path / name_of(partition)) is None
+        except DamagedCheckpoint:
+            return True
+        except OSError:
+            return False
+
     def peek(self, partition: TopicPartition, config: LogConfig) -> DormantLog:
         """What it takes to see whether a dormant log needs something."""
         known = self._known[partition]

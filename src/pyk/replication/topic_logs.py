@@ -219,6 +219,7 @@ class TopicLogs:
                 failure = failed
             else:
                 del self._deleted[topic_id]
+        self._report_strays()
         if failure is not None:
             raise failure
 
@@ -229,6 +230,9 @@ class TopicLogs:
             while any(directory.is_being_opened(partition) for partition in portion):
                 await self._opened.wait()
             directory.delete_all(p for p in portion if directory.topic_id_of(p) == topic.topic_id)
+            # It may be another's. If it stayed, the next topic of that name could not be used.
+            directory.reject_all([p for p in portion if directory.has_damaged_id(p)])
+            directory.retry_sync()
             await trio.lowlevel.checkpoint()
 
     async def move_strays_aside(self) -> None:
