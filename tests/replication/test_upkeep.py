@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.records import PartitionState
 from pyk.offload import Elsewhere, at_once
 from pyk.replication.topic_logs import TopicLogs
-from pyk.replication.upkeep import Care, Upkeep
+from pyk.replication.upkeep import Care, Upkeep, _run
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -152,6 +153,31 @@ async def test_damage_in_one_log_keeps_no_other_from_compaction(
         assert good.size < size
     assert caplog.text.count("compaction of orders-0 failed: ") == 1
     assert "Traceback" not in caplog.text, "damage is no bug"
+
+
+async def test_a_damaged_log_is_not_read_again_for_compaction_until_the_damage_may_be_gone(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory, runs = opened(disk), 0
+    bad = filled(directory)
+    disk.flip_bit(bad.directory / f"{0:020}.log", 16, 3)
+    bad.config = replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+
+    async def counted(run: Callable[[], T], /) -> T:
+        nonlocal runs
+        runs += isinstance(run, partial) and run.func is _run
+        return await at_once(run)
+
+    async with kept(directory, offload=counted) as upkeep:
+        await trio.sleep(400)
+        assert (runs, caplog.text.count("compaction of orders-0 failed")) == (1, 1)
+        assert upkeep.failures > 20, "it is still counted"
+        bad.advance_start(20)
+        size = bad.size
+        await trio.sleep(200)
+        assert runs == 2
+        assert bad.size < size
+        assert bad.cleaned_until > 20
 
 
 async def test_a_log_that_nobody_uses_is_retired(

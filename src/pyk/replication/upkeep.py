@@ -59,6 +59,14 @@ class Care(NamedTuple):
         )
 
 
+class Damaged(NamedTuple):
+    """A log that cannot be compacted as long as it begins with the same segment."""
+
+    log: Log
+    start_offset: int
+    failure: CorruptBatch
+
+
 class Upkeep:
     """For all logs of a data directory, one after the other."""
 
@@ -80,6 +88,8 @@ class Upkeep:
         self._offload = offload
         self._told: dict[tuple[str, str], str] = {}
         """What was told last of a log and what was to be done for it."""
+        self._damaged: dict[str, Damaged] = {}
+        """What compaction has found, by the names of logs: they are not read again for that."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -159,8 +169,9 @@ class Upkeep:
         compaction = log.begin_compaction(self._now_ms())
         if compaction is None:
             return
-        result = None
+        result, name, start_offset = None, log.directory.name, compaction.plan.start_offset
         try:
+            self._check_sound(name, log, start_offset)
             result = await interruptibly(self._offload, partial(_run, log, compaction))
             for rewritten in result.rewritten:
                 log.swap_in(compaction, rewritten)
@@ -169,8 +180,17 @@ class Upkeep:
         except Interrupted:
             # Truncated or deleted meanwhile: nobody wants it any more.
             result = None
+        except CorruptBatch as failure:
+            self._damaged[name] = Damaged(log, start_offset, failure)
+            raise
         finally:
             log.end_compaction(compaction, result)
+
+    def _check_sound(self, name: str, log: Log, start_offset: int) -> None:
+        """Raise the CorruptBatch that was met the last time, if it must still be there."""
+        known = self._damaged.pop(name, None)
+        if known is not None and known.log is log and known.start_offset == start_offset:
+            raise known.failure.with_traceback(None)
 
     async def _for_each(self, what: str, act: Callable[[Log], Awaitable[None]]) -> None:
         for partition in list(self._directory.logs):
