@@ -28,6 +28,7 @@ from pyk.coordinator.machine import (
     Ticket,
     TransactionEnd,
 )
+from pyk.coordinator.offsets import Commit
 from pyk.coordinator.share.group import ShareGroup
 from pyk.coordinator.share.groups import WAITING, ShareGroups
 from pyk.coordinator.share.offsets import ShareOffsets
@@ -208,9 +209,14 @@ class Groups:
     # Offsets
 
     def commit(
-        self, request: OffsetCommitRequest, caller: Caller, ticket: Ticket, now: float
+        self,
+        request: OffsetCommitRequest,
+        caller: Caller,
+        ticket: Ticket,
+        now: float,
+        prepared: Commit | None = None,
     ) -> Decision:
-        """The partitions are known to be there."""
+        """The partitions are known to be there. The part that takes long may be `prepared`."""
         group = self._groups.get(request.group_id)
         generation = request.generation_id_or_member_epoch
         if group is not None:
@@ -230,12 +236,19 @@ class Groups:
             if tells_of_missing_groups(caller):
                 raise missing(request.group_id)
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        records, response = offsets.commit(
+        commit = self._commit_of(request) if prepared is None else prepared
+        return Decision(commit.records, [Reply(ticket, commit.response)], payload=commit.payload)
+
+    def prepare_commit(self, request: OffsetCommitRequest) -> Work[Commit]:
+        """The records and the answer of a commit, for when it is allowed."""
+        return offsets.in_pieces(request, self._commit_of)
+
+    def _commit_of(self, request: OffsetCommitRequest) -> Commit:
+        return offsets.commit(
             request,
             metadata_bytes_max=self._surroundings.config().offset_metadata_max_bytes,
             now_ms=self._surroundings.now_ms(),
         )
-        return Decision(records, [Reply(ticket, response)])
 
     def commit_in_transaction(
         self,
@@ -244,6 +257,7 @@ class Groups:
         guard: Guard | None,
         ticket: Ticket,
         now: float,
+        prepared: Commit | None = None,
     ) -> Decision:
         """The partitions are known to be there, and what they are in has been verified."""
         group = self._groups.get(request.group_id)
@@ -263,14 +277,33 @@ class Groups:
                 raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from refusal
         elif request.generation_id >= 0:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-        records, response = offsets.commit_in_transaction(
+        image, commit = self._surroundings.image, prepared
+        if commit is None or not _has_same_topics(request, commit.image, image):
+            commit = self._commit_in_transaction_of(request, image)
+        return Decision(
+            commit.records,
+            [Reply(ticket, commit.response)],
+            transaction=InTransaction(request.producer_id, request.producer_epoch, guard),
+            payload=commit.payload,
+        )
+
+    def prepare_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> Work[Commit]:
+        """The same for one in a transaction. It is of no use any more when the topics change."""
+        image = self._surroundings.image
+        commit = yield from offsets.in_pieces(
+            request, lambda piece: self._commit_in_transaction_of(piece, image)
+        )
+        return commit._replace(image=image)
+
+    def _commit_in_transaction_of(
+        self, request: TxnOffsetCommitRequest, image: ClusterImage
+    ) -> Commit:
+        return offsets.commit_in_transaction(
             request,
-            self._surroundings.image,
+            image,
             metadata_bytes_max=self._surroundings.config().offset_metadata_max_bytes,
             now_ms=self._surroundings.now_ms(),
         )
-        transaction = InTransaction(request.producer_id, request.producer_epoch, guard)
-        return Decision(records, [Reply(ticket, response)], transaction=transaction)
 
     def fetch(
         self,
@@ -410,6 +443,13 @@ class Groups:
         if not is_left and _is_deletable(group):
             old += group.tombstones()
         return old
+
+
+def _has_same_topics(
+    request: TxnOffsetCommitRequest, before: ClusterImage | None, now: ClusterImage
+) -> bool:
+    names = (topic.name for topic in request.topics)
+    return before is not None and now.has_same(names, before)
 
 
 def tells_of_missing_groups(caller: Caller) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import trio
 
-from pyk.coordinator.machine import InTransaction, Record, TransactionEnd
+from pyk.coordinator.machine import InTransaction, Payload, Record, TransactionEnd
 from pyk.disk import File
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.log.guards import UNGUARDED, Guard
@@ -15,9 +15,10 @@ from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.log.segments import CorruptLog
 from pyk.replication.partition import ACKS_ALL, Marker, Partition, Produced
+from pyk.turns import Work
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, check_crc, iterate_batches
-from pyk.wire.compression import Compression
+from pyk.wire.compression import Compression, compress
 from pyk.wire.prefixed import (
     ControlType,
     by_record_type,
@@ -28,11 +29,13 @@ from pyk.wire.prefixed import (
     encode_value,
 )
 from pyk.wire.records import Record as StoredRecord
-from pyk.wire.records import build_batch, read_records
+from pyk.wire.records import build_batch, build_batch_of, encode_records, read_records
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+ENCODED_AT_ONCE: Final = 256
+"""Records, before others may have their turn."""
 READ_BYTES: Final = 1 << 20
 """How much of a log is read at a time."""
 
@@ -104,9 +107,14 @@ class Journal:
         return self._partition.leader_epoch
 
     def append(
-        self, records: Sequence[Record], now_ms: int, transaction: InTransaction | None = None
+        self,
+        records: Sequence[Record],
+        now_ms: int,
+        transaction: InTransaction | None = None,
+        payload: Payload | None = None,
     ) -> None:
-        """Add them in one batch, all or none. Raise KafkaError as clients are to hear it."""
+        """Add them in one batch, all or none. Raise KafkaError as clients are to hear it. `payload`
+        is the records, if they are encoded already."""
         of_producer: dict[str, Any] = {}
         if transaction is not None:
             of_producer = {
@@ -114,9 +122,14 @@ class Journal:
                 "producer_epoch": transaction.producer_epoch,
                 "is_transactional": True,
             }
-        batch = build_batch(
-            self.encoded(records, now_ms), compression=self._compression, **of_producer
-        )
+        if payload is None:
+            batch = build_batch(
+                self.encoded(records, now_ms), compression=self._compression, **of_producer
+            )
+        else:
+            batch = build_batch_of(
+                payload.data, len(records), now_ms, compression=payload.compression, **of_producer
+            )
         try:
             produced = self._partition.produce(
                 batch,
@@ -145,7 +158,9 @@ class Journal:
         if produced.is_flush_due:
             self._flush_due_before = produced.added.last_offset + 1
 
-    def encoded(self, records: Sequence[Record], now_ms: int) -> list[StoredRecord]:
+    def encoded(
+        self, records: Sequence[Record], now_ms: int, first_offset: int = 0
+    ) -> list[StoredRecord]:
         return [
             StoredRecord(
                 offset,
@@ -153,8 +168,18 @@ class Journal:
                 encode_key(record.key),
                 None if record.value is None else encode_value(record.value, record.version),
             )
-            for offset, record in enumerate(records)
+            for offset, record in enumerate(records, start=first_offset)
         ]
+
+    def payload_of(self, records: Sequence[Record]) -> Work[Payload]:
+        """Encode them before `append`: for many that takes longer than to append them."""
+        pieces = []
+        for start in range(0, len(records), ENCODED_AT_ONCE):
+            some = self.encoded(records[start : start + ENCODED_AT_ONCE], 0, start)
+            pieces.append(encode_records(some, base_offset=0, base_timestamp=0))
+            yield
+        data = compress(self._compression, b"".join(pieces), None)
+        return Payload(data, self._compression)
 
     def prune(self, offset: int) -> None:
         """Let the log start there, as far as it is committed. It is no harm if it does not after a

@@ -20,6 +20,7 @@ from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import KafkaError
 from pyk.log.guards import Guard
 from pyk.metadata.image import ClusterImage
+from pyk.wire.compression import Compression
 
 Ticket = NewType("Ticket", int)
 """Who waits for an answer. A machine may answer later than it was asked, and many at once."""
@@ -59,6 +60,13 @@ class Reply(NamedTuple):
     response: Any
 
 
+class Payload(NamedTuple):
+    """Records as the log will hold them, all of one time."""
+
+    data: bytes
+    compression: Compression
+
+
 class Decision(NamedTuple):
     records: Sequence[Record] = ()
     """All of them reach the log, or none."""
@@ -68,6 +76,8 @@ class Decision(NamedTuple):
     was to be answered is refused."""
     transaction: InTransaction | None = None
     """Where the records belong to one, all of them do."""
+    payload: Payload | None = None
+    """The records, if they are so many that they were encoded before."""
 
 
 class Machine(Protocol):

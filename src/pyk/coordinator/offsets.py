@@ -5,12 +5,14 @@ Who may commit is for the group to say. The state of a shard is in `committed`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from pyk.coordinator.committed import Offsets, tombstone
 from pyk.coordinator.group import Group
-from pyk.coordinator.machine import Record
+from pyk.coordinator.machine import Payload, Record
 from pyk.errors import ErrorCode
 from pyk.metadata.image import ClusterImage
 from pyk.turns import Work
@@ -54,9 +56,18 @@ ANSWERED_AT_ONCE: Final = 256
 _MINUTE_MS: Final = 60_000
 
 
-def commit(
-    request: OffsetCommitRequest, *, metadata_bytes_max: int, now_ms: int
-) -> tuple[list[Record], OffsetCommitResponse]:
+class Commit(NamedTuple):
+    """The records that a commit writes, and its answer."""
+
+    records: list[Record]
+    response: Any
+    payload: Payload | None = None
+    """The records, if they are so many that they were encoded in turns."""
+    image: ClusterImage | None = None
+    """Of which the topics were taken."""
+
+
+def commit(request: OffsetCommitRequest, *, metadata_bytes_max: int, now_ms: int) -> Commit:
     """What a commit of these offsets writes, and how it is answered."""
     records, topics = [], []
     expires = request.retention_time_ms != NONE
@@ -91,12 +102,12 @@ def commit(
                 name=topic.name, topic_id=topic.topic_id, partitions=partitions
             )
         )
-    return records, OffsetCommitResponse(topics=topics)
+    return Commit(records, OffsetCommitResponse(topics=topics))
 
 
 def commit_in_transaction(
     request: TxnOffsetCommitRequest, image: ClusterImage, *, metadata_bytes_max: int, now_ms: int
-) -> tuple[list[Record], TxnOffsetCommitResponse]:
+) -> Commit:
     """The same for one that counts when a transaction is committed. It goes by names."""
     topics = [
         OffsetCommitRequestTopic(
@@ -114,7 +125,7 @@ def commit_in_transaction(
         )
         for topic in request.topics
     ]
-    records, response = commit(
+    records, response, *_ = commit(
         OffsetCommitRequest(group_id=request.group_id, topics=topics),
         metadata_bytes_max=metadata_bytes_max,
         now_ms=now_ms,
@@ -131,7 +142,25 @@ def commit_in_transaction(
         )
         for topic in response.topics
     ]
-    return records, TxnOffsetCommitResponse(topics=answers)
+    return Commit(records, TxnOffsetCommitResponse(topics=answers))
+
+
+def in_pieces(request: Any, commit_of: Callable[[Any], Commit]) -> Work[Commit]:
+    """The same as `commit_of` makes of the request at once, some partitions at a time."""
+    records, topics = list[Record](), list[Any]()
+    response: Any = None
+    for topic in request.topics:
+        for start in range(0, len(topic.partitions), ANSWERED_AT_ONCE):
+            some = topic.partitions[start : start + ANSWERED_AT_ONCE]
+            made = commit_of(replace(request, topics=[replace(topic, partitions=some)]))
+            records += made.records
+            response, (answer,) = made.response, made.response.topics
+            if start:
+                topics[-1].partitions.extend(answer.partitions)
+            else:
+                topics.append(answer)
+            yield
+    return Commit(records, type(response)(topics=topics))
 
 
 class Found(NamedTuple):

@@ -182,7 +182,9 @@ class Shard(Generic[M]):
         # Not async, so nothing can come between deciding, logging and applying.
         if decision.records:
             try:
-                self._journal.append(decision.records, self._now_ms(), decision.transaction)
+                self._journal.append(
+                    decision.records, self._now_ms(), decision.transaction, decision.payload
+                )
             except KafkaError as refusal:
                 if decision.otherwise is None:
                     self._refuse(decision, refusal)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from inspect import isawaitable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pyk.coordinator.group import Caller
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
-from pyk.metadata.image import Topic
-from pyk.turns import Work, answered
+from pyk.handlers.context import Context
+from pyk.metadata.image import ClusterImage, Topic
+from pyk.turns import Work, answered, in_turns
+
+if TYPE_CHECKING:
+    from pyk.coordinator.groups import Groups
+    from pyk.coordinator.journal import Journal
+    from pyk.coordinator.offsets import Commit
+
+COMMITTED_AT_ONCE_MAX: Final = 1_000
+"""Partitions: four milliseconds."""
+SORTED_AT_ONCE: Final = 256
+"""Topics, before others may have their turn."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -49,6 +61,54 @@ def parted(partitions: list[P], topic: Topic | None) -> tuple[list[P], list[P]]:
     if len(present) == len(partitions):
         return present, []
     return present, [each for each in partitions if not 0 <= each.partition_index < count]
+
+
+def is_wide(topics: list[Any]) -> bool:
+    """Whether they have so many partitions that a commit of them is to be prepared in turns."""
+    count = 0
+    for topic in topics:
+        count += len(topic.partitions)
+    return count > COMMITTED_AT_ONCE_MAX
+
+
+async def sorted_and_prepared(
+    group_id: str,
+    topics: list[T],
+    sort: Callable[[list[T], ClusterImage], tuple[list[T], list[A]]],
+    prepare: Callable[[Groups, list[T]], Work[Commit]],
+    broker: Context,
+) -> tuple[list[T], list[A], Commit | None]:
+    """The topics of a wide commit that there are, the answers for all others, and the commit of the
+    former. All that takes long is done here, in turns, before the decision, which is still one.
+    Nothing is prepared for topics to which something has happened meanwhile."""
+    image = broker.image
+    known, unknown = await in_turns(_sorted_in_turns(topics, lambda some: sort(some, image)))
+    commit = None
+    with suppress(KafkaError):  # The decision is refused for the same.
+        shard = broker.groups.of(group_id)
+        shard.check_loaded()
+        if known:
+            commit = await in_turns(_encoded(prepare(shard.machine, known), shard.journal))
+    if not broker.image.has_same((topic.name for topic in known), image):
+        return *sort(topics, broker.image), None
+    return known, unknown, commit
+
+
+def _sorted_in_turns(
+    topics: list[T], sort: Callable[[list[T]], tuple[list[T], list[A]]]
+) -> Work[tuple[list[T], list[A]]]:
+    known, unknown = list[T](), list[A]()
+    for start in range(0, len(topics), SORTED_AT_ONCE):
+        there, missing = sort(topics[start : start + SORTED_AT_ONCE])
+        known += there
+        unknown += missing
+        yield
+    return known, unknown
+
+
+def _encoded(work: Work[Commit], journal: Journal) -> Work[Commit]:
+    commit = yield from work
+    return commit._replace(payload=(yield from journal.payload_of(commit.records)))
 
 
 def merged(unknown: list[T], answered: list[T]) -> list[T]:

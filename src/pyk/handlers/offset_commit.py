@@ -6,11 +6,21 @@ A partition that does not exist is refused on its own. The group decides about a
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from inspect import isawaitable
+from typing import TYPE_CHECKING
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import caller_of, merged, parted, then
+from pyk.handlers.group_calls import (
+    caller_of,
+    is_wide,
+    merged,
+    parted,
+    sorted_and_prepared,
+    then,
+)
+from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -19,22 +29,56 @@ from pyk.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 
+if TYPE_CHECKING:
+    from pyk.coordinator.offsets import Commit
+
 
 def handle(
     request: OffsetCommitRequest, call: Call, broker: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    known, unknown = _sorted_out(request, call, broker)
-    if not known:
-        return OffsetCommitResponse(topics=unknown)
-    caller = caller_of(call)
-    wanted = OffsetCommitRequest(
+    if is_wide(request.topics):
+        return _commit_wide(request, call, broker)
+    known, unknown = _sorted_out(request.topics, call, broker.image)
+    return _commit(_known(request, known), unknown, call, broker)
+
+
+async def _commit_wide(
+    request: OffsetCommitRequest, call: Call, broker: Context
+) -> OffsetCommitResponse:
+    known, unknown, prepared = await sorted_and_prepared(
+        request.group_id,
+        request.topics,
+        lambda topics, image: _sorted_out(topics, call, image),
+        lambda groups, topics: groups.prepare_commit(_known(request, topics)),
+        broker,
+    )
+    response = _commit(_known(request, known), unknown, call, broker, prepared)
+    return await response if isawaitable(response) else response
+
+
+def _known(
+    request: OffsetCommitRequest, topics: list[OffsetCommitRequestTopic]
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
         retention_time_ms=request.retention_time_ms,
-        topics=known,
+        topics=topics,
     )
+
+
+def _commit(
+    wanted: OffsetCommitRequest,
+    unknown: list[OffsetCommitResponseTopic],
+    call: Call,
+    broker: Context,
+    prepared: Commit | None = None,
+) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    if not wanted.topics:
+        return OffsetCommitResponse(topics=unknown)
+    caller = caller_of(call)
 
     def answer(response: OffsetCommitResponse) -> OffsetCommitResponse:
         return (
@@ -43,8 +87,8 @@ def handle(
 
     try:
         outcome = broker.groups.execute(
-            request.group_id,
-            lambda groups, ticket, now: groups.commit(wanted, caller, ticket, now),
+            wanted.group_id,
+            lambda groups, ticket, now: groups.commit(wanted, caller, ticket, now, prepared),
         )
     except KafkaError as refusal:
         return answer(refuse(wanted, refusal))
@@ -61,13 +105,12 @@ def finds_topics_by_id(call: Call) -> bool:
 
 
 def _sorted_out(
-    request: OffsetCommitRequest, call: Call, broker: Context
+    topics: list[OffsetCommitRequestTopic], call: Call, image: ClusterImage
 ) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
     """What there is, and the answers for what there is not."""
     by_id = finds_topics_by_id(call)
-    image = broker.image
     known, unknown = [], []
-    for wanted in request.topics:
+    for wanted in topics:
         topic = image.topic_by_id(wanted.topic_id) if by_id else image.topics.get(wanted.name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

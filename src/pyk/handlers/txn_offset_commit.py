@@ -13,9 +13,18 @@ from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import caller_of, check_group_id, merged, parted, then
+from pyk.handlers.group_calls import (
+    caller_of,
+    check_group_id,
+    is_wide,
+    merged,
+    parted,
+    sorted_and_prepared,
+    then,
+)
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
 from pyk.log.guards import UNGUARDED, Guard
+from pyk.metadata.image import ClusterImage
 from pyk.types import TopicPartition
 from pyk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -28,16 +37,37 @@ from pyk.wire.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from pyk.coordinator.groups import Groups
+    from pyk.coordinator.offsets import Commit
     from pyk.coordinator.shard import Shard
 
 
 def handle(
     request: TxnOffsetCommitRequest, call: Call, broker: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    known, unknown = _sorted_out(request, broker)
-    if not known:
-        return TxnOffsetCommitResponse(topics=unknown)
-    wanted = TxnOffsetCommitRequest(
+    if is_wide(request.topics):
+        return _answer_wide(request, call, broker)
+    known, unknown = _sorted_out(request.topics, broker.image)
+    return _answer(_known(request, known), unknown, call, broker)
+
+
+async def _answer_wide(
+    request: TxnOffsetCommitRequest, call: Call, broker: Context
+) -> TxnOffsetCommitResponse:
+    known, unknown, prepared = await sorted_and_prepared(
+        request.group_id,
+        request.topics,
+        _sorted_out,
+        lambda groups, topics: groups.prepare_commit_in_transaction(_known(request, topics)),
+        broker,
+    )
+    response = _answer(_known(request, known), unknown, call, broker, prepared)
+    return await response if isawaitable(response) else response
+
+
+def _known(
+    request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
+) -> TxnOffsetCommitRequest:
+    return TxnOffsetCommitRequest(
         transactional_id=request.transactional_id,
         group_id=request.group_id,
         producer_id=request.producer_id,
@@ -45,8 +75,19 @@ def handle(
         generation_id=request.generation_id,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id,
-        topics=known,
+        topics=topics,
     )
+
+
+def _answer(
+    wanted: TxnOffsetCommitRequest,
+    unknown: list[TxnOffsetCommitResponseTopic],
+    call: Call,
+    broker: Context,
+    prepared: Commit | None = None,
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    if not wanted.topics:
+        return TxnOffsetCommitResponse(topics=unknown)
 
     def answer(response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
         return (
@@ -62,8 +103,8 @@ def handle(
         return answer(refuse(wanted, KafkaError(code)))
 
     try:
-        check_group_id(request.group_id)
-        outcome = _commit(wanted, call, broker)
+        check_group_id(wanted.group_id)
+        outcome = _commit(wanted, call, broker, prepared)
     except KafkaError as refusal:
         return refused(refusal)
     return then(outcome, answer, refused)
@@ -87,14 +128,14 @@ def support_of(call: Call) -> Support:
 
 
 def _commit(
-    wanted: TxnOffsetCommitRequest, call: Call, broker: Context
+    wanted: TxnOffsetCommitRequest, call: Call, broker: Context, prepared: Commit | None
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     shard = broker.groups.of(wanted.group_id)
     shard.check_loaded()
     support = support_of(call)
     is_verified = broker.settings.config.transaction_partition_verification_enable
     if support is not Support.ADDING and not is_verified:
-        return _committed(wanted, call, shard, UNGUARDED)
+        return _committed(wanted, call, shard, UNGUARDED, prepared)
     count = len(broker.image.topics[GROUP_TOPIC].partitions)
     partition = TopicPartition(GROUP_TOPIC, partition_for(wanted.group_id, count))
     writer = Writer(wanted.transactional_id, wanted.producer_id, wanted.producer_epoch)
@@ -111,7 +152,7 @@ def _commit(
         if partition in refusals:
             shard.journal.drop_guard(wanted.producer_id)
             raise refusals[partition]
-        return _committed(wanted, call, shard, guards[partition])
+        return _committed(wanted, call, shard, guards[partition], prepared)
 
     refusals = join(writer, needed, support, broker)
     return _commit_later(refusals, commit) if isawaitable(refusals) else commit(refusals)
@@ -126,22 +167,28 @@ async def _commit_later(
 
 
 def _committed(
-    wanted: TxnOffsetCommitRequest, call: Call, shard: Shard[Groups], guard: Guard | None
+    wanted: TxnOffsetCommitRequest,
+    call: Call,
+    shard: Shard[Groups],
+    guard: Guard | None,
+    prepared: Commit | None,
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     caller = caller_of(call)
     outcome: TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse] = shard.execute(
-        lambda groups, ticket, now: groups.commit_in_transaction(wanted, caller, guard, ticket, now)
+        lambda groups, ticket, now: groups.commit_in_transaction(
+            wanted, caller, guard, ticket, now, prepared
+        )
     )
     return outcome
 
 
 def _sorted_out(
-    request: TxnOffsetCommitRequest, broker: Context
+    topics: list[TxnOffsetCommitRequestTopic], image: ClusterImage
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
     """What there is, and the answers for what there is not."""
     known, unknown = [], []
-    for wanted in request.topics:
-        topic = broker.image.topics.get(wanted.name)
+    for wanted in topics:
+        topic = image.topics.get(wanted.name)
         present, absent = parted(wanted.partitions, topic)
         if present:
             known.append(TxnOffsetCommitRequestTopic(name=wanted.name, partitions=present))

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 from msgspec import Struct, field
@@ -134,6 +134,11 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
         """Of its key; NEVER if it is as it was created, and has none."""
         change = self.changed.get(topic_id, {}).get(partition)
         return NEVER if change is None else change.revision
+
+    def has_same(self, names: Iterable[str], before: ClusterImage) -> bool:
+        """Whether nothing has happened to these topics since an older image."""
+        then, now = before.topics, self.topics
+        return now is then or all(now.get(name) is then.get(name) for name in names)
 
     def topic_config(self, name: str) -> Configured:
         return self.configured.get(topic_config_key(name), NOT_CONFIGURED)

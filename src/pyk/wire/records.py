@@ -10,7 +10,7 @@ they do. They check the form of the records, not that offsets rise: Kafka's read
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -137,7 +137,7 @@ def build_batch(
         is_control=is_control,
         has_delete_horizon=delete_horizon is not None,
     )
-    payload = _encode(records, base_offset, base_timestamp)
+    payload = encode_records(records, base_offset, base_timestamp)
     return encode_batch(
         compress(compression, payload, compression_level),
         base_offset=base_offset,
@@ -150,6 +150,39 @@ def build_batch(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         records_count=len(records),
+    )
+
+
+def build_batch_of(
+    payload: Buffer,
+    count: int,
+    timestamp: int,
+    *,
+    compression: Compression = Compression.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    is_transactional: bool = False,
+) -> bytes:
+    """A batch of so many records, from offset 0, all of one time, that `encode_records` has encoded
+    and `compress` has compressed."""
+    return encode_batch(
+        payload,
+        base_offset=0,
+        partition_leader_epoch=-1,
+        attributes=encode_attributes(
+            compression,
+            TimestampType.CREATE_TIME,
+            is_transactional=is_transactional,
+            is_control=False,
+            has_delete_horizon=False,
+        ),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=-1,
+        records_count=count,
     )
 
 
@@ -403,7 +436,8 @@ def read_varint(data: bytes, at: int, bits: int = 32) -> tuple[int, int]:
     return n, at + 1
 
 
-def _encode(records: Sequence[Record], base_offset: int, base_timestamp: int) -> bytes:
+def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
+    """Records as a batch holds them that begins there and then."""
     encoded: list[bytes] = []
     for record in records:
         offset_delta = record.offset - base_offset
