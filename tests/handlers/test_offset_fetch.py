@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -82,3 +83,39 @@ async def test_groups_are_answered_in_their_order_whoever_of_them_waits() -> Non
             ("late too", 0, [4]),
             ("a", 0, [-1, 0]),
         ]
+
+
+class Counting:
+    """Groups that count how often each is asked."""
+
+    def __init__(self, groups: GroupShards) -> None:
+        self._groups = groups
+        self.asked: Counter[str] = Counter()
+
+    def execute(self, key: str, decide: Callable[[Groups, Ticket, float], Decision]) -> Any:
+        self.asked[key] += 1
+        return self._groups.execute(key, decide)
+
+
+async def test_a_group_that_is_named_again_for_all_it_has_is_looked_at_once() -> None:
+    """Twenty bytes of a request would ask for the offsets of ten thousand partitions each time."""
+    async with open_context() as broker:
+        await begin(broker)
+        for offset, name in enumerate(("a", "b")):
+            await commit(broker, offset, name)
+        shards = broker.groups
+        counting = Counting(shards)
+        broker.group_shards = cast("GroupShards", counting)
+        every = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in "ab"]
+        as_member = OffsetFetchRequestGroup(
+            group_id="a", member_id="ann", member_epoch=1, topics=None
+        )
+        request = OffsetFetchRequest(groups=[*every * 50, as_member])
+        response = await ask(offset_fetch.handle, offset_fetch.refuse, request, broker, 9)
+        broker.group_shards = shards
+        assert [told(each) for each in response.groups[:100]] == [
+            ("a", 0, [0]),
+            ("b", 0, [1]),
+        ] * 50
+        # A member may be refused, so the group is asked for it.
+        assert counting.asked == {"a": 2, "b": 1}

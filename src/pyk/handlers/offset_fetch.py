@@ -70,10 +70,18 @@ class _Answers:
         self._call = call
         self._broker = broker
         self._groups: list[OffsetFetchResponseGroup] = []
+        self._whole: dict[tuple[str, str | None, int], OffsetFetchResponseGroup] = {}
+        """Answers with all offsets of a group, by group and member: a few bytes of a request that
+        ask for them once more are answered by the same."""
 
     def until_one_waits(self) -> Work[_Asked | None]:
         """Answer those that can be. Return the first of which the answer is to be waited for."""
         for group in self._left:
+            known = self._whole.get(_caller(group)) if group.topics is None else None
+            if known is not None:
+                self._groups.append(known)
+                yield
+                continue
             asked = _asked(group, self._call, self._broker, self._request.require_stable)
             if isawaitable(asked.found):
                 return asked
@@ -88,9 +96,10 @@ class _Answers:
         topics = yield from fetched(found, asked.topics)
         if finds_topics_by_id(self._call) and asked.topics is None:
             topics = _with_ids(topics, self._broker)
-        self._groups.append(
-            OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics + asked.unknown)
-        )
+        answer = OffsetFetchResponseGroup(group_id=asked.group_id, topics=topics + asked.unknown)
+        self._groups.append(answer)
+        if asked.topics is None:
+            self._whole[asked.caller] = answer
 
     def response(self) -> OffsetFetchResponse:
         if asks_for_many(self._call):
@@ -124,6 +133,7 @@ class _Asked(NamedTuple):
     """A group that was asked for."""
 
     group_id: str
+    caller: tuple[str, str | None, int]
     topics: list[OffsetFetchRequestTopics] | None
     unknown: list[OffsetFetchResponseTopics]
     """The answer for topics that there are not."""
@@ -147,7 +157,12 @@ def _asked(
         )
     except KafkaError as refusal:
         found = refusal
-    return _Asked(group.group_id, wanted.topics, unknown, found)
+    return _Asked(group.group_id, _caller(group), wanted.topics, unknown, found)
+
+
+def _caller(group: OffsetFetchRequestGroup) -> tuple[str, str | None, int]:
+    """Of which group somebody asks, and as which member."""
+    return group.group_id, group.member_id, group.member_epoch
 
 
 def _with_names(
