@@ -6,6 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+import pytest
+
+import pyk.metadata.embedded
+import pyk.metadata.state
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.store import Changes, Store
 from pyk.offload import at_once
@@ -34,7 +38,21 @@ async def embedded_rewritten() -> AsyncIterator[Store]:
         yield store
 
 
-STORES: dict[str, Open] = {"embedded": embedded, "embedded_rewritten": embedded_rewritten}
+@asynccontextmanager
+async def embedded_for_many() -> AsyncIterator[Store]:
+    """One that takes each transaction for one of very many operations."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pyk.metadata.embedded, "WRITTEN_AT_ONCE", 1)
+        patch.setattr(pyk.metadata.state, "FORGOTTEN_ONE_BY_ONE_MAX", 0)
+        async with embedded() as store:
+            yield store
+
+
+STORES: dict[str, Open] = {
+    "embedded": embedded,
+    "embedded_rewritten": embedded_rewritten,
+    "embedded_for_many": embedded_for_many,
+}
 
 
 async def seen(store: Store, prefix: str, revision: int, count: int) -> list[Changes]:

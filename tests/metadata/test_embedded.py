@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -11,11 +12,14 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyk import turns
 from pyk.disk import DirectoryInUse, RealDisk, SyncFailed
-from pyk.metadata.embedded import EmbeddedStore, open_embedded
+from pyk.metadata.embedded import WRITTEN_AT_ONCE, EmbeddedStore, open_embedded
 from pyk.metadata.journal import FILE_NAME, DamagedStore
-from pyk.metadata.store import Compacted, LeaseNotFound, Put
+from pyk.metadata.state import FORGOTTEN_ONE_BY_ONE_MAX, State, Transaction
+from pyk.metadata.store import Compacted, Delete, Entry, LeaseNotFound, Put
 from pyk.offload import at_once
+from tests.handlers.turns import counting_turns
 from tests.metadata.stores import DIRECTORY, seen
 from tests.simulated_disk import SimulatedDisk
 
@@ -82,6 +86,35 @@ async def test_commits_that_wait_together_share_a_sync(disk: SimulatedDisk) -> N
         gate.limit.release()
     assert sorted(done) == [0, 1, 2, 3]
     assert gate.runs == 2
+
+
+async def test_others_have_their_turn_while_very_many_operations_are_written(
+    disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN_SECONDS", 0.0)
+    keys = [f"k{number:05}" for number in range(20 * WRITTEN_AT_ONCE)]
+    async with open_embedded(disk, DIRECTORY, at_once) as store:
+        async with counting_turns() as others:
+            await store.commit([], [Put(key, b"v") for key in keys])
+            assert others.count > 10
+        await store.commit([], [Delete(key) for key in keys[1:]])
+        assert [entry.key for entry in (await store.range("")).entries] == keys[:1]
+    assert list(await held(disk)) == keys[:1]
+
+
+def test_keys_that_stay_are_not_moved_for_each_of_many_that_go() -> None:
+    class Counted(list[str]):
+        deletions = 0
+
+        def __delitem__(self, index: Any) -> None:
+            self.deletions += 1
+            super().__delitem__(index)
+
+    state = State(0, [Entry(f"k{number:05}", b"", 1, 1, 1) for number in range(2_000)])
+    keys = state._keys = Counted(state._keys)
+    state.apply(Transaction(tuple(Delete(f"k{number:05}") for number in range(1_000))))
+    assert len(state.range("k")) == 1_000
+    assert keys.deletions <= FORGOTTEN_ONE_BY_ONE_MAX
 
 
 async def test_nobody_sees_what_is_not_durable(disk: SimulatedDisk) -> None:

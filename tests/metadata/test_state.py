@@ -27,8 +27,10 @@ from pyk.metadata.store import (
 )
 from tests.metadata.stores import STORES, seen
 
-KEYS = st.sampled_from(["a", "a/1", "a/2", "ab", "b"])
-PREFIXES = st.sampled_from(["", "a", "a/", "b", "z"])
+LAST = "\U0010ffff"
+"""No character comes after it."""
+KEYS = st.sampled_from(["a", "a/1", "a/2", "ab", "a" + LAST, "b"])
+PREFIXES = st.sampled_from(["", "a", "a/", "a" + LAST, "b", "z"])
 REVISIONS = st.integers(0, 8)
 COMPARES = st.one_of(
     st.builds(Absent, KEYS),

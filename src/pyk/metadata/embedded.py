@@ -19,12 +19,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
 from pyk.disk import Disk, SyncFailed
-from pyk.metadata.journal import APPENDED_BYTES_MIN, Journal
+from pyk.metadata.journal import APPENDED_BYTES_MIN, Journal, written_of
 from pyk.metadata.state import (
     History,
     LeaseEnded,
@@ -46,9 +46,12 @@ from pyk.metadata.store import (
     Snapshot,
 )
 from pyk.offload import Offload, in_thread
+from pyk.turns import Work, in_turns
 
 HISTORY_MAX: Final = 10_000
 """How many revisions a watch may be behind."""
+WRITTEN_AT_ONCE: Final = 1_000
+"""Operations, before others may have their turn."""
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +80,14 @@ async def open_embedded(
             nursery.cancel_scope.cancel()
     finally:
         journal.close()
+
+
+def _written(operations: Sequence[Operation]) -> Work[list[Any]]:
+    written = []
+    for start in range(0, len(operations), WRITTEN_AT_ONCE):
+        written += written_of(operations[start : start + WRITTEN_AT_ONCE])
+        yield
+    return written
 
 
 class EmbeddedStore:
@@ -121,13 +132,18 @@ class EmbeddedStore:
         return snapshot
 
     async def commit(self, compares: Sequence[Compare], operations: Sequence[Operation]) -> Commit:
+        check_keys(operations)
+        written = None
+        if len(operations) > WRITTEN_AT_ONCE:
+            # Before its turn: while many are compared and applied all others wait.
+            await trio.lowlevel.checkpoint()
+            written = await in_turns(_written(operations))
         async with self._turn:
-            check_keys(operations)
             succeeded = self._state.holds(compares)
             if succeeded:
                 self._state.check_leases(operations)
             if succeeded and self._state.would_change(operations):
-                self._record(Transaction(tuple(operations)))
+                self._record(Transaction(tuple(operations)), written)
             outcome = Commit(succeeded, self._state.revision)
             recorded = self._recorded
         await self._settle(recorded)
@@ -209,11 +225,11 @@ class EmbeddedStore:
                     yield changes
             await self._wait_for_progress()
 
-    def _record(self, record: Record) -> None:
+    def _record(self, record: Record, written: list[Any] | None = None) -> None:
         # Not async, so nothing can come between deciding, writing and applying.
         self._check()
         try:
-            self._journal.append(record)
+            self._journal.append(record, written)
         except SyncFailed as failure:
             self._fail(failure)
             raise

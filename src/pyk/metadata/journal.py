@@ -13,7 +13,7 @@ read it, `cut -c10- metadata.log` being JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -169,9 +169,10 @@ class Journal:
     def is_rewrite_due(self) -> bool:
         return self._file.size > self._rewrite_size
 
-    def append(self, record: Record) -> None:
-        """Raise OSError, and then nothing was. SyncFailed if it is not known whether."""
-        line = _line(self._lines + 1, self._synced, record)
+    def append(self, record: Record, written: list[_Operation] | None = None) -> None:
+        """Raise OSError, and then nothing was. SyncFailed if it is not known whether. `written` is
+        what `written_of` has made of the operations of a transaction."""
+        line = _line(self._lines + 1, self._synced, record, written)
         try:
             self._file.append(_sealed(line))
         except OSError as error:
@@ -305,10 +306,12 @@ def _decoded(line: bytes) -> _Line:
         raise DamagedStore(f"a line cannot be read: {error}") from None
 
 
-def _line(number: int, synced: int, record: Record) -> _Line:
+def _line(
+    number: int, synced: int, record: Record, written: list[_Operation] | None = None
+) -> _Line:
     match record:
         case Transaction(operations):
-            return _Line(number, synced, [_written(operation) for operation in operations])
+            return _Line(number, synced, written or written_of(operations))
         case LeaseGranted(lease, ttl):
             return _Line(number, synced, granted=lease, ttl=ttl)
         case LeaseEnded(lease):
@@ -324,6 +327,11 @@ def _record(data: bytes, number: int) -> Record:
     if line.ended is not None:
         return LeaseEnded(line.ended)
     return Transaction(tuple(_read(operation) for operation in line.operations))
+
+
+def written_of(operations: Iterable[Operation]) -> list[_Operation]:
+    """Each as a line has it."""
+    return [_written(operation) for operation in operations]
 
 
 def _written(operation: Operation) -> _Operation:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 
@@ -33,6 +33,11 @@ from pyk.metadata.store import (
     Put,
     Removed,
 )
+
+FORGOTTEN_ONE_BY_ONE_MAX: Final = 16
+"""Of more keys than that all that are left are looked at, which is quicker than to move them for
+each of the others."""
+_LAST: Final = "\U0010ffff"
 
 
 class Transaction(msgspec.Struct, frozen=True):
@@ -140,23 +145,34 @@ class State:
                 assert_never(compare)
 
     def _commit(self, operations: Iterable[Operation]) -> Changes | None:
-        revision = self.revision + 1
+        revision, entries = self.revision + 1, self.entries
         changes: list[Change] = []
+        removed: list[str] = []
         for operation in operations:
-            match operation:
-                case Put():
-                    changes.append(self._put(operation, revision))
-                case Delete(key):
-                    if key in self.entries:
-                        changes.append(self._remove(key, revision))
-                case DeletePrefix(prefix):
-                    changes += [self._remove(key, revision) for key in self._keys_with(prefix)]
-                case _:
-                    assert_never(operation)
+            if isinstance(operation, Put):
+                changes.append(self._put(operation, revision))
+                continue
+            if isinstance(operation, Delete):
+                keys = [operation.key]
+            else:
+                keys = self._keys_with(operation.prefix)
+            for key in keys:
+                if key in entries:
+                    self._detach(entries.pop(key))
+                    removed.append(key)
+                    changes.append(Removed(key, revision))
         if not changes:
             return None
+        self._forget(removed)
         self.revision = revision
         return Changes(revision, tuple(changes))
+
+    def _forget(self, removed: list[str]) -> None:
+        if len(removed) > FORGOTTEN_ONE_BY_ONE_MAX:
+            self._keys = [key for key in self._keys if key in self.entries]
+            return
+        for key in removed:
+            del self._keys[bisect_left(self._keys, key)]
 
     def _put(self, put: Put, revision: int) -> Entry:
         before = self.entries.get(put.key)
@@ -171,11 +187,6 @@ class State:
         self._attach(entry)
         return entry
 
-    def _remove(self, key: str, revision: int) -> Removed:
-        self._detach(self.entries.pop(key))
-        del self._keys[bisect_left(self._keys, key)]
-        return Removed(key, revision)
-
     def _attach(self, entry: Entry) -> None:
         if entry.lease in self.leases:
             self.leases[entry.lease].keys.add(entry.key)
@@ -187,8 +198,14 @@ class State:
     def _keys_with(self, prefix: str) -> list[str]:
         start, end = bisect_left(self._keys, prefix), len(self._keys)
         if start < end and not self._keys[-1].startswith(prefix):
-            end = bisect_left(self._keys, True, start, key=lambda key: not key.startswith(prefix))
+            end = bisect_left(self._keys, _after(prefix), start)
         return self._keys[start:end]
+
+
+def _after(prefix: str) -> str:
+    """The least key that comes after all that begin with the prefix, if there is one."""
+    kept = prefix.rstrip(_LAST)
+    return kept[:-1] + chr(ord(kept[-1]) + 1)
 
 
 def check_keys(operations: Sequence[Operation]) -> None:
@@ -198,13 +215,15 @@ def check_keys(operations: Sequence[Operation]) -> None:
     if len(keys) < len(puts):
         raise ValueError("a key is put twice")
     for operation in operations:
-        match operation:
-            case Put("") | Delete(""):
-                raise ValueError("a key is empty")
-            case Delete(key) if key in keys:
-                raise ValueError(f"{key!r} is deleted and put")
-            case DeletePrefix(prefix) if any(key.startswith(prefix) for key in keys):
+        # There may be tens of thousands, and a pattern takes three times as long.
+        if isinstance(operation, DeletePrefix):
+            prefix = operation.prefix
+            if keys and any(key.startswith(prefix) for key in keys):
                 raise ValueError(f"{prefix!r} is deleted and put")
+        elif not operation.key:
+            raise ValueError("a key is empty")
+        elif isinstance(operation, Delete) and operation.key in keys:
+            raise ValueError(f"{operation.key!r} is deleted and put")
 
 
 class History:
