@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from inspect import isawaitable
 from typing import Any
 
 import pytest
 
+from pyk import turns as turns_of_work
 from pyk.errors import ErrorCode
 from pyk.handlers import (
     consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     describe_transactions,
@@ -18,8 +21,11 @@ from pyk.handlers import (
     list_groups,
     share_group_describe,
 )
+from pyk.handlers.consumer_group_heartbeat import SUBSCRIBED_AT_ONCE_MAX
 from pyk.handlers.context import Context
+from pyk.metadata.topics import NewTopic, TopicDefaults, create_topics
 from pyk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_groups import DeleteGroupsRequest
 from pyk.wire.messages.describe_groups import DescribeGroupsRequest
 from pyk.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -84,3 +90,38 @@ async def test_a_list_of_many_groups_keeps_nobody_waiting(broker: Context) -> No
     assert listed.error_code == ErrorCode.NONE
     assert len({group.group_id for group in listed.groups}) == 40_000
     assert count >= 1
+
+
+async def test_who_subscribes_to_very_many_topics_keeps_nobody_waiting(
+    broker: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns_of_work, "TURN_SECONDS", 0.0)
+    names = [f"topic-{number}" for number in range(2 * SUBSCRIBED_AT_ONCE_MAX)]
+    for start in range(0, len(names), 500):
+        wanted = [
+            NewTopic(name=name, partitions=1, replication_factor=1)
+            for name in names[start : start + 500]
+        ]
+        await broker.mirror.carry_out(
+            partial(create_topics, topics=wanted, defaults=TopicDefaults(), rng=broker.rng)
+        )
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=NAMES[1],
+        member_id="ann",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=names,
+        topic_partitions=[],
+    )
+    handle, refuse = consumer_group_heartbeat.handle, consumer_group_heartbeat.refuse
+    async with counting_turns() as turns:
+        response = await ask(handle, refuse, request, broker, 1)
+        assert response.error_code == ErrorCode.NONE
+        assert response.assignment is not None
+        assert len(response.assignment.topic_partitions) == len(names)
+        assert turns.count > len(names) // 2
+    few = ConsumerGroupHeartbeatRequest(
+        group_id=NAMES[2], member_id="bob", member_epoch=0, rebalance_timeout_ms=60_000,
+        subscribed_topic_names=names[:1], topic_partitions=[],
+    )  # fmt: skip
+    assert not isawaitable(handle(few, call(1), broker))

@@ -7,14 +7,14 @@ one broker to the other is not rebalanced for that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from struct import Struct
+from struct import Struct, pack
 
 from xxhash import xxh3_64_intdigest
 
 from pyk.metadata.image import ClusterImage, Topic
+from pyk.turns import Work
 
 _INT = Struct("<i")
-_LONG = Struct("<q")
 _MAGIC = b"\0"
 
 
@@ -29,7 +29,8 @@ class TopicHashes:
         found = [image.topics[name] for name in sorted(names) if name in image.topics]
         if not found:
             return 0
-        return _signed(b"".join(_LONG.pack(self._of(topic, image)) for topic in found))
+        numbers = [self._of(topic, image) for topic in found]
+        return _signed(pack(f"<{len(numbers)}q", *numbers))
 
     def _of(self, topic: Topic, image: ClusterImage) -> int:
         known = self._known.get(topic.name)
@@ -38,6 +39,14 @@ class TopicHashes:
         number = topic_hash(topic, image)
         self._known[topic.name] = topic, number
         return number
+
+    def learn_in_turns(self, names: Iterable[str], image: ClusterImage) -> Work[None]:
+        """Compute those that are not known, so that `of_all` finds them."""
+        for name in names:
+            topic = image.topics.get(name)
+            if topic is not None:
+                self._of(topic, image)
+                yield
 
     def learn(self, known: Mapping[str, tuple[Topic, int]]) -> None:
         """Take those that somebody has computed elsewhere."""
@@ -57,16 +66,17 @@ def topic_hash(topic: Topic, image: ClusterImage) -> int:
     ]
     for number, partition in enumerate(topic.partitions):
         parts.append(_INT.pack(number))
-        brokers = (image.brokers.get(broker_id) for broker_id in partition.replicas)
-        racks = sorted(each.rack for each in brokers if each is not None and each.rack is not None)
-        for rack in racks:
+        brokers = map(image.brokers.get, partition.replicas)
+        racks = [each.rack for each in brokers if each is not None and each.rack is not None]
+        for rack in sorted(racks):
             parts += _INT.pack(_length(rack)), _string(rack)
     return _signed(b"".join(parts))
 
 
 def _string(text: str) -> bytes:
     """UTF-16 and then its length, as the library writes it that Kafka uses."""
-    return text.encode("utf-16-le") + _INT.pack(_length(text))
+    data = text.encode("utf-16-le")
+    return data + _INT.pack(len(data) // 2)
 
 
 def _length(text: str) -> int:

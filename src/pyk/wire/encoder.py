@@ -140,6 +140,13 @@ class _EncoderSource:
             return
         self._flush()
         given = [self._differs(field, owner) for field in fields]
+        if len(fields) == 1:
+            with source.block(f"if {given[0]}:"):
+                source.line(f"{self._write}({uvarint(1)!r})")
+                self._tagged_value(fields[0], owner)
+            with source.block("else:"):
+                source.line(f"{self._write}(b'\\0')")
+            return
         with source.block(f"if {' or '.join(given)}:"):
             source.line(f"{self._write}(uvarint({' + '.join(f'({g})' for g in given)}))")
             for field, differs in zip(fields, given, strict=True):

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec.structs import replace
+
 from pyk.config.group import GroupConfig
 from pyk.coordinator.assigned import RETRY_AFTER, RETRY_MAX
+from pyk.coordinator.consumer.group import ConsumerGroup
+from pyk.coordinator.consumer.member import Member
 from pyk.errors import ErrorCode
+from pyk.types import Uuid
 from tests.coordinator.consumer.coordinator import GROUP, Coordinator
 
 
@@ -179,3 +184,38 @@ def test_small_groups_do_not_wait() -> None:
     it = Coordinator({"a": 6000})
     it.jobs_wait = True
     assert it.join("ann", "a").held == {}
+
+
+class Written(Counter[str]):
+    """Counts how often it is written to."""
+
+    def __init__(self, counts: Counter[str]) -> None:
+        self.times = 0
+        super().__init__(counts)
+
+    def __setitem__(self, key: str, value: int) -> None:
+        self.times += 1
+        super().__setitem__(key, value)
+
+
+def test_the_subscription_of_a_member_is_not_counted_again_when_its_place_changes() -> None:
+    group, topic_id = ConsumerGroup("readers"), Uuid(bytes(16))
+    names = frozenset(f"topic-{number}" for number in range(100))
+    member = Member(member_id="ann", subscribed_topic_names=names, server_assignor="range")
+    group.update_member(member)
+    written = group.topic_counts = Written(group.topic_counts)
+    written.times = 0
+    for assigned in ({topic_id: {0: 1, 1: 1}}, {topic_id: {1: 1}}):
+        member = replace(member, assigned=assigned, epoch=1)
+        group.update_member(member)
+        assert [group.is_owned(topic_id, number) for number in range(2)] == [
+            number in assigned[topic_id] for number in range(2)
+        ]
+    assert group.members == {"ann": member}
+    assert group.topics_with([member], [replace(member, epoch=2)]) == names
+    assert written.times == 0
+    group.update_member(replace(member, subscribed_topic_names=frozenset({"topic-7"})))
+    assert dict(group.topic_counts) == {"topic-7": 1}
+    group.remove_member("ann")
+    assert not group.topic_counts
+    assert not group.is_owned(topic_id, 1)

@@ -122,6 +122,9 @@ class ConsumerGroup:
 
     def topics_with(self, gone: Iterable[Member], come: Iterable[Member] = ()) -> set[str]:
         """All that its members subscribe to, once some have gone and others have come."""
+        gone, come = list(gone), list(come)
+        if len(gone) == len(come) == 1 and _differ_in_their_place_only(gone[0], come[0]):
+            gone = come = []
         names, expressions = Counter(self.topic_counts), Counter(self.regex_counts)
         for members, step in ((gone, -1), (come, 1)):
             for member in members:
@@ -146,6 +149,12 @@ class ConsumerGroup:
 
     def update_member(self, member: Member) -> None:
         before = self.members.get(member.member_id)
+        if before is not None and _differ_in_their_place_only(before, member):
+            # A member may name very many topics, and mostly changes its place.
+            self.members[member.member_id] = member
+            self._disown(before)
+            self._own(member)
+            return
         if before is not None:
             self._take_back(before)
         self.members[member.member_id] = member
@@ -160,6 +169,9 @@ class ConsumerGroup:
         self._count_in(member, 1)
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
+        self._own(member)
+
+    def _own(self, member: Member) -> None:
         for partition in _all_partitions(member):
             self._owners[partition] = member.member_id
 
@@ -168,8 +180,11 @@ class ConsumerGroup:
         instance_id, member_id = member.instance_id, member.member_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+        self._disown(member)
+
+    def _disown(self, member: Member) -> None:
         for partition in _all_partitions(member):
-            if self._owners.get(partition) == member_id:
+            if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
     def _count_in(self, member: Member, step: int) -> None:
@@ -268,6 +283,16 @@ def _refuse_epoch(member: Member, what: str) -> None:
     if member.classic is not None:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"The received generation id {what}")
     raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, f"The received member epoch {what}")
+
+
+def _differ_in_their_place_only(before: Member, after: Member) -> bool:
+    return (
+        after.subscribed_topic_names is before.subscribed_topic_names
+        and after.subscribed_topic_regex == before.subscribed_topic_regex
+        and after.instance_id == before.instance_id
+        and after.server_assignor == before.server_assignor
+        and after.classic is before.classic
+    )
 
 
 def _all_partitions(member: Member) -> Iterable[tuple[Uuid, int]]:

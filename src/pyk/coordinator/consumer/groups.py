@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -44,6 +44,7 @@ from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.image import ClusterImage
+from pyk.turns import Work
 from pyk.wire.messages.consumer_group_describe import DescribedGroup
 from pyk.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -100,6 +101,10 @@ class ConsumerGroups:
         if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):
             return self._leave(request, ticket, now)
         return self._stay(request, caller, ticket, now)
+
+    def learn_topics(self, names: Iterable[str]) -> Work[None]:
+        """Know, before many topics are subscribed to, what a group notes of them."""
+        return self._membership.hashes.learn_in_turns(names, self._surroundings.image)
 
     def join(
         self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: float

@@ -102,14 +102,14 @@ class Member(Struct, frozen=True, kw_only=True):
 
 def _by_topic(topics: Iterable[TopicPartitions], member_epoch: int) -> Assigned:
     """Before 4.1 brokers did not write down since when, and the member's epoch is as good."""
-    return {
-        topic.topic_id: dict(
-            zip(topic.partitions, topic.assignment_epochs, strict=True)
-            if topic.assignment_epochs and len(topic.assignment_epochs) == len(topic.partitions)
-            else ((partition, member_epoch) for partition in topic.partitions)
-        )
-        for topic in topics
-    }
+    found = {}
+    for topic in topics:
+        numbers, epochs = topic.partitions, topic.assignment_epochs
+        if epochs and len(epochs) == len(numbers):
+            found[topic.topic_id] = dict(zip(numbers, epochs))  # noqa: B905
+        else:
+            found[topic.topic_id] = dict.fromkeys(numbers, member_epoch)
+    return found
 
 
 def holds_any(held: Iterable[HeldPartitions], of: Assigned) -> bool:

@@ -99,14 +99,16 @@ def _moved(member: Member, goal: Goal, held: list[TopicPartitions] | None) -> Me
 
 def _take_what_is_free(member: Member, goal: Goal, kept: dict[Uuid, dict[int, int]]) -> bool:
     """Whether some of the target is not free yet. What the member itself has just given back is."""
-    must_wait = False
+    must_wait, epoch, is_owned = False, goal.epoch, goal.is_owned
     for topic_id in goal.target:
-        own = kept.get(topic_id, {})
-        returned = member.pending_revocation.get(topic_id, {})
-        missing = _wanted(goal, topic_id) - own.keys()
-        free = {p for p in missing if p in returned or not goal.is_owned(topic_id, p)}
-        must_wait = must_wait or len(free) < len(missing)
-        _put(kept, topic_id, {**own, **dict.fromkeys(sorted(free), goal.epoch)})
+        own, missing = kept.get(topic_id), _wanted(goal, topic_id)
+        if own:
+            missing = missing - own.keys()
+        if missing:
+            returned = member.pending_revocation.get(topic_id, {})
+            free = {p: epoch for p in sorted(missing) if p in returned or not is_owned(topic_id, p)}
+            must_wait = must_wait or len(free) < len(missing)
+            _put(kept, topic_id, {**own, **free} if own else free)
     return must_wait
 
 

@@ -141,8 +141,8 @@ def _with_epochs(assigned: Assigned) -> list[TopicPartitions]:
     return [
         TopicPartitions(
             topic_id=topic_id,
-            partitions=sorted(epochs),
-            assignment_epochs=[epochs[partition] for partition in sorted(epochs)],
+            partitions=(numbers := sorted(epochs)),
+            assignment_epochs=[epochs[partition] for partition in numbers],
         )
         for topic_id, epochs in assigned.items()
     ]
