@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,3 +139,33 @@ def test_who_subscribes_alike_has_as_much(
     if places:
         assert max(readers(targets).values(), default=0) <= -(-len(members) // places)
         assert not found or min(found) >= 1 or len(members) == 0
+
+
+class Target(dict[Uuid, frozenset[int]]):
+    """Counts how many of its topics are looked at."""
+
+    looks = 0
+
+    def get(self, topic_id: Uuid, default: Any = None) -> Any:
+        Target.looks += 1
+        return super().get(topic_id, default)
+
+    def __iter__(self) -> Iterator[Uuid]:
+        Target.looks += len(self)
+        return super().__iter__()
+
+    def items(self) -> Any:
+        Target.looks += len(self)
+        return super().items()
+
+
+def test_members_with_many_topics_that_differ_are_looked_at_topic_by_topic() -> None:
+    """Not all that a member had for each of the topics."""
+    ids = [Uuid(number.to_bytes(16, "big")) for number in range(60)]
+    partitions = {topic_id: frozenset(range(3)) for topic_id in ids}
+    members = {f"m{n}": Subscriber(frozenset(ids[: 40 + n])) for n in range(20)}
+    targets = assign(members, partitions)
+    again = {m: Subscriber(members[m].topics, Target(held)) for m, held in targets.items()}
+    Target.looks = 0
+    assert assign(again, partitions) == targets
+    assert 0 < Target.looks <= sum(len(member.topics) for member in members.values())

@@ -40,7 +40,14 @@ def assign(members: Mapping[str, Subscriber], partitions: Partitions) -> Targets
             for topic_id in sorted(topics)
             for number in sorted(partitions.get(topic_id, ()))
         ]
-        pool = _Pool(places, {m: members[m].target for m in subscribers}, loads)
+        if len(places) == 1:
+            ((topic_id, number),) = places
+            for member_id in subscribers:
+                loads[member_id] += 1
+                found[member_id].setdefault(topic_id, set()).add(number)
+            continue
+        targets = {member_id: members[member_id].target for member_id in subscribers}
+        pool = _Pool(topics, places, targets, loads)
         for member_id, held in pool.shared_out().items():
             loads[member_id] += len(held)
             for topic_id, number in held:
@@ -57,17 +64,22 @@ def _pools(members: Mapping[str, Subscriber]) -> list[tuple[frozenset[Uuid], lis
     subscriptions = {member.topics for member in members.values()}
     if len(subscriptions) == 1:
         return [(subscriptions.pop(), sorted(members))]
-    return [
-        (frozenset({topic_id}), [m for m in sorted(members) if topic_id in members[m].topics])
-        for topic_id in sorted(frozenset[Uuid]().union(*subscriptions))
-    ]
+    subscribers: dict[Uuid, list[str]] = {}
+    for member_id in sorted(members):
+        for topic_id in members[member_id].topics:
+            subscribers.setdefault(topic_id, []).append(member_id)
+    return [(frozenset({topic_id}), subscribers[topic_id]) for topic_id in sorted(subscribers)]
 
 
 class _Pool:
     """Partitions that are shared out among members who all may have any of them."""
 
     def __init__(
-        self, places: list[_Place], targets: Mapping[str, Partitions], loads: Mapping[str, int]
+        self,
+        topics: frozenset[Uuid],
+        places: list[_Place],
+        targets: Mapping[str, Partitions],
+        loads: Mapping[str, int],
     ) -> None:
         self._loads = loads
         self._readers: dict[_Place, set[str]] = {place: set() for place in places}
@@ -76,8 +88,9 @@ class _Pool:
         """How many read a partition."""
         self._quota, self._odd = divmod(self._sharing * len(places), len(targets))
         for member_id, target in targets.items():
-            for topic_id, numbers in target.items():
-                for number in numbers:
+            # A target may be of thousands of topics of which this is one.
+            for topic_id in topics if len(topics) < len(target) else target:
+                for number in target.get(topic_id, ()):
                     if (topic_id, number) in self._readers:
                         self._give(member_id, (topic_id, number))
 
