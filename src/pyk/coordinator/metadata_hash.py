@@ -6,7 +6,7 @@ one broker to the other is not rebalanced for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from struct import Struct, pack
 
 from xxhash import xxh3_64_intdigest
@@ -52,8 +52,12 @@ class TopicHashes:
         """Take those that somebody has computed elsewhere."""
         self._known.update(known)
 
-    def forget(self, name: str) -> None:
-        self._known.pop(name, None)
+    def forget(self, names: Set[str]) -> None:
+        """Of many topics that change, the groups of most shards subscribe to few."""
+        known = self._known
+        few, many = (known, names) if len(known) < len(names) else (names, known)
+        for name in [name for name in few if name in many]:
+            del known[name]
 
 
 def topic_hash(topic: Topic, image: ClusterImage) -> int:

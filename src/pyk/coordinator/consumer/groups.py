@@ -80,8 +80,7 @@ class ConsumerGroups:
         """Groups look at their topics again when one of them was created, deleted or changed."""
         if changes.has_created:
             self._membership.topics_created_in = image.revision
-        for name in changes.names:
-            self._membership.hashes.forget(name)
+        self._membership.hashes.forget(changes.names)
         for group in self._groups():
             if group.is_subscribed_to_any(changes.names):
                 group.refreshed_at = None

@@ -74,8 +74,7 @@ class ShareGroups:
 
     def on_image(self, changes: TopicChanges, now: float) -> None:
         """Groups look at their topics again when one of them was created, deleted or changed."""
-        for name in changes.names:
-            self._hashes.forget(name)
+        self._hashes.forget(changes.names)
         for group in self._groups():
             if not group.topic_counts.keys().isdisjoint(changes.names):
                 group.refreshed_at, group.may_lack_partitions = None, True
