@@ -22,7 +22,10 @@ from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import delete_topics
 from pyk.handlers.context import Context
+from pyk.replication.partition import Marker
+from pyk.types import TopicPartition
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
+from pyk.wire.prefixed import ControlType
 from tests.handlers.brokers import ask, create, open_context
 from tests.simulated_disk import SimulatedDisk
 
@@ -152,6 +155,20 @@ async def test_what_was_written_is_there_after_a_kill(codec: int) -> None:
         for number in range(3):
             wanted = (BATCH, presumed(10)) if number else (presumed(5),)
             assert await read(broker, key_of(broker, number)) == ShareState(0, 5, wanted)
+
+
+async def test_a_marker_on_its_topic_does_not_keep_the_state_from_being_loaded() -> None:
+    """WriteTxnMarkers takes any partition, of any client."""
+    disk = SimulatedDisk()
+    async with opened(disk) as broker:
+        key = await begin(broker)
+        marker = Marker(7, 0, ControlType.COMMIT, coordinator_epoch=0, transaction_version=0)
+        for number in range(len(broker.image.topics[SHARE_TOPIC].partitions)):
+            broker.transactions.markers.write(TopicPartition(SHARE_TOPIC, number), marker)
+        await write(broker, key, BATCH)
+        disk = disk.kill9()
+    async with opened(disk) as broker:
+        assert (await read(broker, key)).batches[0] == BATCH
 
 
 async def test_who_asks_while_a_shard_loads_waits_for_it() -> None:

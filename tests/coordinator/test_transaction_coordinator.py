@@ -284,3 +284,20 @@ async def test_markers_for_offsets_of_a_group_that_nobody_has_used_are_taken() -
         marker = Marker(7, 0, COMMIT, coordinator_epoch=0, transaction_version=0)
         broker.transactions.markers.write(TopicPartition(GROUP_TOPIC, 3), marker)
         assert await committed_offset(broker, group_id=GROUP) == (ErrorCode.NONE, -1)
+
+
+async def test_a_marker_on_their_own_topic_does_not_keep_transactions_from_being_loaded() -> None:
+    """WriteTxnMarkers takes any partition, of any client."""
+    disk = SimulatedDisk()
+    async with opened(disk) as broker:
+        client = Client(broker)
+        await client.init()
+        marker = Marker(7, 0, COMMIT, coordinator_epoch=0, transaction_version=0)
+        for number in range(len(broker.image.topics[TRANSACTION_TOPIC].partitions)):
+            broker.transactions.markers.write(TopicPartition(TRANSACTION_TOPIC, number), marker)
+        disk = disk.kill9()
+    async with opened(disk) as broker:
+        client.broker = broker
+        await client.write(b"one")
+        await client.commit()
+        assert seen(broker).values == [b"one"]

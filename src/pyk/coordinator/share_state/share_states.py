@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.machine import Decision, Record, Reply, Ticket, TransactionEnd
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.state import (
     NOT_GIVEN,
@@ -89,6 +89,9 @@ class ShareStates:
 
     def apply(self, record: Record) -> None:
         key, value = record.key, record.value
+        if isinstance(key, TransactionEnd):
+            # WriteTxnMarkers takes any partition. Nothing is written here in a transaction.
+            return
         share_key = SharePartitionKey(key.group_id, key.topic_id, key.partition)
         before = self._partitions.get(share_key)
         if isinstance(key, ShareSnapshotKey):

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from pyk.config.broker import BrokerConfig
-from pyk.coordinator.machine import Decision, Record, Reply, Ticket
+from pyk.coordinator.machine import Decision, Record, Reply, Ticket, TransactionEnd
 from pyk.coordinator.timers import Timers
 from pyk.coordinator.topic_changes import TopicChanges
 from pyk.coordinator.transactions.ending import (
@@ -106,6 +106,9 @@ class Transactions:
     # The machine
 
     def apply(self, record: Record) -> None:
+        if isinstance(record.key, TransactionEnd):
+            # WriteTxnMarkers takes any partition. Nothing is written here in a transaction.
+            return
         transactional_id = record.key.transactional_id
         self._outstanding.pop(transactional_id, None)
         self._prepared.pop(transactional_id, None)
