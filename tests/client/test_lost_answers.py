@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -12,6 +12,8 @@ from pyk.client.connection import Connection, Unreachable
 from pyk.client.group_offsets import commit_offsets, fetch_offsets
 from pyk.client.groups import delete_groups
 from pyk.client.offsets import LATEST, find_offsets
+from pyk.client.producers import Producer as OpenProducer
+from pyk.client.producers import abort, describe_producers
 from pyk.client.producing import Acked, Producer
 from pyk.client.settings import ClientSettings
 from pyk.client.share_offsets import alter_share_offsets, delete_share_offsets
@@ -19,6 +21,13 @@ from pyk.client.topics import create_partitions, create_topics, delete_topics
 from pyk.errors import ErrorCode, KafkaError
 from pyk.testing import ThreadBroker, serve_in_thread
 from pyk.types import TopicPartition
+from pyk.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from pyk.wire.records import Record, build_batch
 
 
 @pytest.fixture
@@ -131,3 +140,51 @@ def test_a_producer_has_another_id_after_an_outcome_that_is_not_known(
         producer.flush()
     assert [each.record.offset for each in acked] == [1]
     assert [each.value for each in broker.records("orders")] == [b"first", b"second"]
+
+
+class Meanwhile(Cluster):
+    """Something happens before a request is sent again."""
+
+    def __init__(self, broker: ThreadBroker, happens: Callable[[Cluster], None]) -> None:
+        super().__init__(ClientSettings(bootstrap=(Address(broker.host, broker.port),)))
+        self._happens = happens
+
+    def refresh(self, topics: Iterable[str]) -> None:
+        super().refresh(topics)
+        self._happens(self)
+
+
+def test_an_abort_whose_answer_is_lost_leaves_the_next_transaction_alone() -> None:
+    """In v1 that has the same producer id and epoch."""
+    with serve_in_thread(
+        topics=["orders"], config={"transaction.partition.verification.enable": "false"}
+    ) as broker:
+        place = TopicPartition("orders", 0)
+        with Meanwhile(broker, lambda cluster: write_in_transaction(cluster, place, 1)) as cluster:
+            write_in_transaction(cluster, place, 0)
+            (hanging,) = opened(cluster, place)
+            lost = broker.faults.on("WriteTxnMarkers", times=1).cut_after()
+            abort(cluster, hanging)
+            assert lost.hits == 1
+            assert [each.start_offset for each in opened(cluster, place)] == [2]
+
+
+def write_in_transaction(cluster: Cluster, place: TopicPartition, sequence: int) -> None:
+    batch = build_batch(
+        [Record(0, 0, None, b"")],
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    partition = PartitionProduceData(index=place.partition, records=batch)
+    topic = TopicProduceData(name=place.topic, partition_data=[partition])
+    request = ProduceRequest(transactional_id="x", acks=-1, timeout_ms=30_000, topic_data=[topic])
+    answer = cluster.leader(place).ask(request, ProduceResponse, version=11)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def opened(cluster: Cluster, place: TopicPartition) -> list[OpenProducer]:
+    found = describe_producers(cluster, [place])[place]
+    assert not isinstance(found, KafkaError)
+    return [each for each in found if each.start_offset is not None]

@@ -68,8 +68,9 @@ def describe_producers(
 
 
 def abort(cluster: Cluster, hanging: Producer) -> None:
-    """Have the partition end what the producer has open there. Its coordinator is not asked, and
-    not told. Raise KafkaError."""
+    """Have the partition end what the producer has open there, if it is open still: a marker that
+    is sent again after its answer was lost would end the next transaction. Its coordinator is not
+    asked, and not told. Raise KafkaError."""
     marker = WritableTxnMarker(
         producer_id=hanging.producer_id,
         producer_epoch=hanging.producer_epoch,
@@ -86,6 +87,11 @@ def abort(cluster: Cluster, hanging: Producer) -> None:
     def ask(
         leader: Connection, asked: dict[TopicPartition, None]
     ) -> dict[TopicPartition, KafkaError | None]:
+        found = _ask_for_producers(leader, asked)[hanging.partition]
+        if error := _error_of(found):
+            return {hanging.partition: error}
+        if not _is_open_still(hanging, _producers(hanging.partition, found)):
+            return {hanging.partition: None}
         request = WriteTxnMarkersRequest(markers=[marker])
         answer = leader.ask(request, WriteTxnMarkersResponse)
         return {
