@@ -188,6 +188,25 @@ async def test_a_machine_may_say_what_happens_when_the_log_refuses() -> None:
     assert see(shard) == []
 
 
+async def test_what_no_record_can_say_is_refused_as_by_the_log() -> None:
+    shard = opened()
+    key = OffsetCommitKey(group="one", topic="", partition=0)
+    value = OffsetCommitValue(offset=2**63, metadata="", commit_timestamp=0)
+    waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("one", ticket))
+
+    def decide(tally: Tally, ticket: Ticket, now: float) -> Decision:
+        replies = [Reply(each, "one is there") for each in (ticket, *tally.waiting)]
+
+        def otherwise(refusal: KafkaError) -> Decision:
+            return Decision(replies=[Reply(each.ticket, refusal.code) for each in replies])
+
+        return Decision([Record(key, value, version=3)], replies, otherwise)
+
+    assert shard.execute(decide) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert await waiting is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert see(shard) == []
+
+
 async def test_a_refusal_leaves_nobody_waiting() -> None:
     shard = opened()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -15,6 +17,7 @@ from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.log.segments import CorruptLog
 from pyk.replication.partition import ACKS_ALL, Marker, Partition, Produced
+from pyk.sparing import Sparing
 from pyk.turns import Work
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, check_crc, iterate_batches
@@ -33,6 +36,8 @@ from pyk.wire.records import build_batch, build_batch_of, encode_records, read_r
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+logger = logging.getLogger(__name__)
 
 ENCODED_AT_ONCE: Final = 256
 """Records, before others may have their turn."""
@@ -86,6 +91,7 @@ class Journal:
         self._compression = options.compression
         self._timeout = options.timeout
         self._flush_due_before = -1
+        self._unwritable = Sparing()
         self.unreadable = 0
         """Records of the log that were passed over."""
 
@@ -124,7 +130,7 @@ class Journal:
             }
         if payload is None:
             batch = build_batch(
-                self.encoded(records, now_ms), compression=self._compression, **of_producer
+                self._encoded(records, now_ms), compression=self._compression, **of_producer
             )
         else:
             batch = build_batch_of(
@@ -157,6 +163,18 @@ class Journal:
     def _note(self, produced: Produced) -> None:
         if produced.is_flush_due:
             self._flush_due_before = produced.added.last_offset + 1
+
+    def _encoded(self, records: Sequence[Record], now_ms: int) -> list[StoredRecord]:
+        """Raise KafkaError."""
+        try:
+            return self.encoded(records, now_ms)
+        except (ValueError, struct.error) as wrong:
+            # A client has asked for a number or a name that no record has room for.
+            more = self._unwritable.next_line()
+            if more is not None:
+                what = self._partition.partition
+                logger.exception("a record of %s cannot be written%s", what, more)
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(wrong)) from wrong
 
     def encoded(
         self, records: Sequence[Record], now_ms: int, first_offset: int = 0
