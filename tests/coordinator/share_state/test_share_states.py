@@ -23,6 +23,7 @@ from tests.coordinator.share_state.coordinator import (
 )
 
 FIVE_MINUTES = 300.0
+INT64_MAX = 2**63 - 1
 ACKNOWLEDGED = StateBatch(10, 19, 2, 1)
 
 
@@ -403,6 +404,18 @@ def test_they_count_from_then_on() -> None:
     coordinator.restart()
     assert coordinator.read().batches == (presumed(10),)
     assert coordinator.read(OTHER).batches == (presumed(0),)
+
+
+def test_there_are_none_behind_the_last_offset_that_there_may_be() -> None:
+    """Anybody may say that a group begins there. Others share the log with it."""
+    coordinator = initialised()
+    coordinator.initialize(OTHER, start_offset=INT64_MAX - 1)
+    for _ in range(2):
+        coordinator.crash()
+        coordinator.pass_time(0)
+    coordinator.restart()
+    assert coordinator.read().batches == (StateBatch(10, 10 + 2 * PRESUMED - 1, 0, 1),)
+    assert coordinator.read(OTHER).batches == (StateBatch(INT64_MAX - 1, INT64_MAX, 0, 1),)
 
 
 def test_a_leader_may_be_quicker_than_the_log() -> None:

@@ -17,6 +17,8 @@ PRESUMED: Final = 16
 have handed them out, and have had no time to write that down."""
 
 _AVAILABLE: Final = 0
+_LAST_OFFSET: Final = 2**63 - 1
+"""A group may be told to begin there, and records have no room for later ones."""
 
 NOT_GIVEN: Final = -1
 """An epoch that is not checked, an offset or a count that is not known."""
@@ -102,7 +104,9 @@ class SharePartition(Struct, kw_only=True):
         if self.start_offset == NOT_GIVEN:
             return
         end = max(self.start_offset, self.batches.end)
-        self.batches.add([StateBatch(end, end + PRESUMED - 1, _AVAILABLE, 1)])
+        last = min(end + PRESUMED - 1, _LAST_OFFSET)
+        if end <= last:
+            self.batches.add([StateBatch(end, last, _AVAILABLE, 1)])
 
     # Records
 
