@@ -291,6 +291,13 @@ def test_an_old_client_may_say_when_its_offsets_expire(it: Coordinator) -> None:
     assert it.committed() == {(TOPIC, 1): 5}
 
 
+def test_an_old_client_may_keep_its_offsets_for_ever(it: Coordinator) -> None:
+    it.commit({0: 5}, retention_time_ms=2**63 - 1, version=4)
+    it.pass_time(8 * DAY)
+    it.restart()
+    assert it.committed() == {(TOPIC, 0): 5}
+
+
 def test_many_groups_expire_each_in_a_batch_of_its_own(it: Coordinator) -> None:
     for number in range(50):
         it.commit({0: 5, 1: 6}, group_id=f"g{number}")

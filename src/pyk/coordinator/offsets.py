@@ -54,6 +54,8 @@ ANSWERED_AT_ONCE: Final = 256
 """Partitions, before others may have their turn."""
 
 _MINUTE_MS: Final = 60_000
+_NEVER_MS: Final = 2**63 - 1
+"""There is no later time."""
 
 
 class Commit(NamedTuple):
@@ -71,6 +73,7 @@ def commit(request: OffsetCommitRequest, *, metadata_bytes_max: int, now_ms: int
     """What a commit of these offsets writes, and how it is answered."""
     records, topics = [], []
     expires = request.retention_time_ms != NONE
+    expire_timestamp = min(now_ms + request.retention_time_ms, _NEVER_MS) if expires else NONE
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
@@ -84,7 +87,7 @@ def commit(request: OffsetCommitRequest, *, metadata_bytes_max: int, now_ms: int
                     leader_epoch=partition.committed_leader_epoch,
                     metadata=metadata,
                     commit_timestamp=now_ms,
-                    expire_timestamp=now_ms + request.retention_time_ms if expires else NONE,
+                    expire_timestamp=expire_timestamp,
                     topic_id=topic.topic_id,
                 )
                 key = OffsetCommitKey(
