@@ -207,6 +207,15 @@ async def test_the_lag_is_what_is_left_to_read(broker: Context) -> None:
     assert (await offsets(broker, 0, 7))[7] == (-1, -1)
 
 
+async def test_a_lag_has_no_more_room_than_an_offset(broker: Context) -> None:
+    """Brokers take any offset to begin from. A lag that cannot be sent would take the answer for
+    all partitions with it."""
+    await begin(broker)
+    produce(broker, TOPIC, 10)
+    await alter(broker, {TOPIC: {0: -(2**63), 1: 0}})
+    assert (await offsets(broker))[0] == (-(2**63), 2**63 - 1)
+
+
 async def test_only_a_group_without_members_lets_itself_be_moved(broker: Context) -> None:
     await begin(broker)
     await beat(broker, 0, TOPIC)

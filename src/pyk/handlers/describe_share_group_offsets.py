@@ -28,6 +28,8 @@ from pyk.wire.messages.describe_share_group_offsets import (
 
 NOTHING: Final = -1
 NO_EPOCH: Final = 0
+INT64_MAX: Final = 2**63 - 1
+"""A group may be told to begin anywhere, and a lag has no room for more."""
 
 
 async def handle(
@@ -122,7 +124,8 @@ def _lag(summary: Summary, topic: Topic, number: int, broker: Context) -> int:
         return NOTHING
     partition = broker.replicas.leader_of_used(topic, number)
     end = 0 if partition is None else partition.visible_end(Isolation.READ_UNCOMMITTED)
-    return end - summary.start_offset - summary.delivery_complete_count
+    lag = end - summary.start_offset - summary.delivery_complete_count
+    return max(min(lag, INT64_MAX), -INT64_MAX)
 
 
 def _unknown(number: int) -> DescribeShareGroupOffsetsResponsePartition:
