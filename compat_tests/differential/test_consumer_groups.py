@@ -101,6 +101,7 @@ def test_members_are_answered_alike(compare: Comparison, sides: Sides) -> None:
     configure(sides, "cg0", "cg1")
     group = "cg{}"
     compare.add(DESCRIBE, "before there is a group", describe(group))
+    compare.add(DESCRIBE, "without a name", describe(""))
     compare.add(BEAT, "of nobody", beat(group, "m1", 5))
     compare.add(BEAT, "leaving nothing", beat(group, "m1", -1))
     compare.add(BEAT, "the first joins", join(group, "m1", A))

@@ -211,6 +211,10 @@ def delete_offsets(group_id: str, *partitions: int, topic: str = TOPIC) -> Make:
     return lambda version, side: OffsetDeleteRequest(group_id=group_id, topics=topics)
 
 
+def delete_nothing(group_id: str) -> Make:
+    return lambda version, side: OffsetDeleteRequest(group_id=group_id, topics=[])
+
+
 def named(*group_ids: str) -> Make:
     return lambda version, side: DeleteGroupsRequest(groups_names=list(group_ids))
 
@@ -239,9 +243,14 @@ def test_groups_without_members_are_alike(compare: Comparison) -> None:
     compare.add(DELETE_OFFSETS, "again", delete_offsets("d5", 0))
     compare.add(DELETE_OFFSETS, "of no partition", delete_offsets("d5", 1, 9))
     compare.add(DELETE_OFFSETS, "of no topic", delete_offsets("d5", 1, topic="nobody"))
-    compare.add(
-        DELETE_OFFSETS, "nothing", lambda v, side: OffsetDeleteRequest(group_id="d5", topics=[])
-    )
+    for group_id in ("d5", "nobody", ""):
+        compare.add(DELETE_OFFSETS, f"nothing of {group_id!r}", delete_nothing(group_id))
+        compare.add(
+            DELETE_OFFSETS,
+            f"of a topic that is not there, of {group_id!r}",
+            delete_offsets(group_id, 1, topic="nobody"),
+        )
+        compare.add(DELETE_OFFSETS, f"no partition, of {group_id!r}", delete_offsets(group_id))
     compare.add(DELETE_OFFSETS, "of no group", delete_offsets("nobody", 0))
     compare.add(DELETE_OFFSETS, "without a name", delete_offsets("", 0))
     compare.add(FETCH, "what is left", fetch("d5", every=True))

@@ -18,18 +18,21 @@ from pyk.coordinator.internal_topics import GROUP_TOPIC, partition_for
 from pyk.coordinator.machine import Decision
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import (
+    consumer_group_describe,
     consumer_group_heartbeat,
     delete_topics,
     find_coordinator,
     heartbeat,
     list_groups,
     offset_commit,
+    offset_delete,
     offset_fetch,
 )
 from pyk.handlers.context import Context
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import NewTopic, TopicDefaults, create_topics
 from pyk.types import TopicPartition
+from pyk.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pyk.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
 from pyk.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -40,6 +43,11 @@ from pyk.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from pyk.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from pyk.wire.messages.offset_fetch import OffsetFetchRequest
 from tests.coordinator.consumer.coordinator import Coordinator
@@ -100,6 +108,30 @@ def joining(broker: Context, member_id: str = "", *, session_timeout_ms: int = 1
     return broker.groups.execute(
         GROUP, lambda groups, ticket, now: groups.join(request, caller, ticket, now)
     )
+
+
+@pytest.mark.parametrize(
+    ("group_id", "code"),
+    [("", ErrorCode.INVALID_GROUP_ID), ("nobody", ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+async def test_a_group_that_is_not_there_is_told_of_whatever_is_asked_of_it(
+    group_id: str, code: ErrorCode
+) -> None:
+    missing = OffsetDeleteRequestTopic(
+        name="missing", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
+    )
+    async with open_context() as broker:
+        await begin(broker)
+        for topics in ([], [missing]):
+            delete = OffsetDeleteRequest(group_id=group_id, topics=topics)
+            deleted = await ask(offset_delete.handle, offset_delete.refuse, delete, broker, 0)
+            assert (deleted.error_code, deleted.topics) == (code, [])
+        describe = ConsumerGroupDescribeRequest(
+            group_ids=[group_id], include_authorized_operations=False
+        )
+        api = consumer_group_describe
+        (group,) = (await ask(api.handle, api.refuse, describe, broker, 1)).groups
+        assert group.error_code == code
 
 
 async def test_the_topic_of_groups_is_made_by_the_first_who_asks_for_a_coordinator() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import then, together
+from pyk.handlers.group_calls import check_group_id, then, together
 from pyk.handlers.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 from pyk.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -40,6 +40,7 @@ def _described(
         return _refused(group_id, refusal)
 
     try:
+        check_group_id(group_id)
         outcome = broker.groups.execute(
             group_id,
             lambda groups, ticket, now: groups.describe_consumer(group_id, operations, ticket, now),

@@ -21,10 +21,8 @@ from pyk.wire.messages.offset_delete import (
 def handle(
     request: OffsetDeleteRequest, call: Call, broker: Context
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    known, unknown = _sorted_out(request, broker)
-    if not known:
-        return OffsetDeleteResponse(topics=unknown)
     check_group_id(request.group_id)
+    known, unknown = _sorted_out(request, broker)
     wanted = OffsetDeleteRequest(group_id=request.group_id, topics=known)
     outcome = broker.groups.execute(
         request.group_id,
