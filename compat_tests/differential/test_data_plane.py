@@ -25,7 +25,7 @@ from pyk.wire.messages.offset_for_leader_epoch import (
 )
 from pyk.wire.records import Record, build_batch
 
-TOPIC, MISSING = "data-plane", "missing"
+TOPIC, UNUSED, MISSING = "data-plane", "unused", "missing"
 UNKNOWN_ISOLATION = 9
 FETCH_DIFFERENCES = {
     "an isolation level that is none": Listed(
@@ -43,6 +43,7 @@ list_offsets = partial(requests.list_offsets, topic=TOPIC)
 @pytest.fixture(scope="module", autouse=True)
 def topic(sides: Sides) -> None:
     sides.create(TOPIC, partitions=2)
+    sides.create(UNUSED, partitions=1)
 
 
 @comparing("PRODUCE", {SAYS_WHY: WHY_IT_IS_REFUSED}, ["partition_responses"])
@@ -116,6 +117,11 @@ def test_list_offsets_is_answered_alike(compare: Comparison) -> None:
         case = f"{timestamp} of {partition}"
         compare.add(
             ApiKey.LIST_OFFSETS, case, list_offsets(asked, isolation=isolation), since=2 * isolation
+        )
+    for timestamp in times:
+        asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        compare.add(
+            ApiKey.LIST_OFFSETS, f"{timestamp} of nothing", list_offsets(asked, topic=UNUSED)
         )
     latest = ListOffsetsPartition(partition_index=0, timestamp=-1)
     compare.add(ApiKey.LIST_OFFSETS, "a topic that is missing", list_offsets(latest, topic=MISSING))

@@ -44,6 +44,8 @@ async def test_a_partition_that_was_never_used_answers_as_an_empty_log_and_gets_
 ) -> None:
     await create(broker, "orders", PARTITIONS)
     unused = await listed(broker, timestamp)
+    epoch = 0 if timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL) else -1
+    assert [each.leader_epoch for each in unused] == [epoch] * PARTITIONS
     assert broker.directory.partitions == set()
     for number in range(PARTITIONS):
         broker.leader_of("orders", number)

@@ -294,8 +294,10 @@ class Partition:
         return None if found is None or found.offset >= self.visible_end(isolation) else found
 
     def epoch_for(self, offset: int) -> int:
-        """The leader epoch in which the record there was written, or -1."""
-        epoch = self.log.epochs.epoch_for(offset)
+        """The leader epoch in which the record there was written, or -1. Where nothing was ever
+        written the log begins with that of its leader, as in Kafka."""
+        epochs = self.log.epochs
+        epoch = self.leader_epoch if epochs.latest is None else epochs.epoch_for(offset)
         return NO_EPOCH if epoch is None else epoch
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.epochs import UNDEFINED, EpochEnd
 from pyk.replication.partition import (
-    NO_EPOCH,
     Fetched,
     Isolation,
     Offsets,
@@ -55,7 +54,7 @@ class Unused:
         return 0 if self._used is None else self._used.visible_end(isolation)
 
     def epoch_for(self, offset: int) -> int:
-        return NO_EPOCH
+        return self.leader_epoch
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
         return EpochEnd(leader_epoch, 0) if leader_epoch == self.leader_epoch else UNDEFINED
