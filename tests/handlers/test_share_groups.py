@@ -5,6 +5,8 @@ from __future__ import annotations
 from inspect import isawaitable
 
 import pytest
+import trio
+import trio.testing
 
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
@@ -214,6 +216,22 @@ async def test_a_lag_has_no_more_room_than_an_offset(broker: Context) -> None:
     produce(broker, TOPIC, 10)
     await alter(broker, {TOPIC: {0: -(2**63), 1: 0}})
     assert (await offsets(broker))[0] == (-(2**63), 2**63 - 1)
+
+
+@pytest.mark.parametrize("steps", range(1, 9))
+async def test_a_group_is_moved_though_its_client_hangs_up_meanwhile(steps: int) -> None:
+    """Or else a new group would begin anew with its first member, where it is configured to."""
+    async with open_context({"log.flush.interval.messages": "1"}) as broker:
+        await begin(broker)
+        produce(broker, TOPIC, 10)
+        await settled(broker.share_coordinator.persister.summary(key(broker, 0)))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(alter, broker, {TOPIC: {0: 4}})
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await offsets(broker) == {0: (4, 6)}
 
 
 async def test_only_a_group_without_members_lets_itself_be_moved(broker: Context) -> None:

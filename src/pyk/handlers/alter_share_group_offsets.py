@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from pyk.coordinator.share.offsets import Alteration
 from pyk.coordinator.share_lifecycle import Errors, parted, places
@@ -10,7 +11,7 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import check_enabled, check_group_id, settled
+from pyk.handlers.share_calls import check_enabled, check_group_id, settled, to_the_end
 from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -25,8 +26,14 @@ async def handle(
     request: AlterShareGroupOffsetsRequest, call: Call, broker: Context
 ) -> AlterShareGroupOffsetsResponse:
     check_enabled(broker)
+    check_group_id(request.group_id)
+    return await to_the_end(partial(_altered, request, broker), broker)
+
+
+async def _altered(
+    request: AlterShareGroupOffsetsRequest, broker: Context
+) -> AlterShareGroupOffsetsResponse:
     group_id = request.group_id
-    check_group_id(group_id)
     outcome = broker.groups.execute(
         group_id,
         lambda groups, ticket, now: groups.share_offsets.alter(group_id, request.topics, ticket),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyk.coordinator.share.partitions import ByTopic
 from pyk.coordinator.share_lifecycle import Errors
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import check_enabled, check_group_id, settled
+from pyk.handlers.share_calls import check_enabled, check_group_id, settled, to_the_end
 from pyk.types import ZERO_UUID
 from pyk.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -20,8 +22,14 @@ async def handle(
     request: DeleteShareGroupOffsetsRequest, call: Call, broker: Context
 ) -> DeleteShareGroupOffsetsResponse:
     check_enabled(broker)
+    check_group_id(request.group_id)
+    return await to_the_end(partial(_deleted, request, broker), broker)
+
+
+async def _deleted(
+    request: DeleteShareGroupOffsetsRequest, broker: Context
+) -> DeleteShareGroupOffsetsResponse:
     group_id = request.group_id
-    check_group_id(group_id)
     names = [topic.topic_name for topic in request.topics]
     doomed: ByTopic = await settled(
         broker.groups.execute(
