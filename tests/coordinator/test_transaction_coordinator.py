@@ -286,6 +286,19 @@ async def test_markers_for_offsets_of_a_group_that_nobody_has_used_are_taken() -
         assert await committed_offset(broker, group_id=GROUP) == (ErrorCode.NONE, -1)
 
 
+async def test_all_that_is_asked_for_waits_for_the_disk_if_each_record_does() -> None:
+    async with opened(
+        log_flush_interval_messages="1", transaction_state_log_num_partitions="1"
+    ) as broker:
+        for number, transactional_id in enumerate(("one", "two", "three")):
+            client = Client(broker, transactional_id=transactional_id)
+            assert (await client.init()).error_code == ErrorCode.NONE
+            await client.write(b"%d" % number)
+            await client.commit()
+        await settled(broker)
+        assert seen(broker).values == [b"0", b"1", b"2"]
+
+
 async def test_a_marker_on_their_own_topic_does_not_keep_transactions_from_being_loaded() -> None:
     """WriteTxnMarkers takes any partition, of any client."""
     disk = SimulatedDisk()

@@ -139,6 +139,8 @@ class TransactionCoordinator:
             )
 
         outcome = ask(None)
+        if isinstance(outcome, Awaitable):
+            return self._ask_again_later(outcome, ask)
         if not isinstance(outcome, ProducerIdNeeded):
             return outcome
         producer_id = self._producer_ids.take()
@@ -153,6 +155,13 @@ class TransactionCoordinator:
     async def wait_for_completion(self) -> None:
         """Return when any transaction is complete."""
         await self._completed.park()
+
+    async def _ask_again_later(
+        self, outcome: Awaitable[Any], ask: Callable[[int], Any | Awaitable[Any]]
+    ) -> Any:
+        """Every answer waits where each record is to be durable, also that there is none yet."""
+        found = await outcome
+        return await self._ask_later(ask) if isinstance(found, ProducerIdNeeded) else found
 
     async def _ask_later(self, ask: Callable[[int], Any | Awaitable[Any]]) -> Any:
         outcome = ask(await self._producer_ids.take_or_wait())
