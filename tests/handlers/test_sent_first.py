@@ -18,16 +18,18 @@ from pyk.handlers.context import Context
 from pyk.handlers.parked import Parked
 from pyk.metadata.controller import set_group_config
 from pyk.replication.partition import Marker
+from pyk.sharing.delivery import Acknowledgement
 from pyk.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyk.wire.messages.share_fetch import ShareFetchResponse
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, call, open_context, produce, sent
+from tests.handlers.brokers import NOW_MS, call, create, open_context, produce, sent
 from tests.handlers.queues import (
     GROUP,
     LOCKS,
     TOPIC,
     Worker,
     acquired,
+    initialise,
     offsets_sent,
     open_queue,
     state_end,
@@ -87,6 +89,30 @@ async def test_who_waits_gets_the_next_few_records_before_that_is_written_down(
         produce(broker, TOPIC, count)
     assert acquired(waiting.responses[0]) == [(0, count - 1, 1)]
     assert (when_sent, state_end(broker)) == ([before + written_first], before + 1)
+
+
+async def test_what_waits_for_the_disk_is_sent_when_it_can_be_acknowledged(
+    autojump_clock: MockClock,
+) -> None:
+    """A member may be quicker than the disk. If it were refused, the record would come again."""
+    async with open_context({**LOCKS, "log.flush.interval.messages": "1"}) as broker:
+        await create(broker, TOPIC)
+        await initialise(broker, TOPIC)
+        ann = Worker(broker, "ann", TOPIC)
+        await ann.fetch()
+        (share,) = broker.shares
+        for offset in range(3):
+            said = Acknowledgement(offset, offset, ACCEPT)
+
+            def accept(said: Acknowledgement = said) -> None:
+                share.carry_out(share.hear("ann", [said]))
+
+            async with Waiting(ann, accept) as waiting:
+                produce(broker, TOPIC, 1)
+            assert acquired(waiting.responses[0]) == [(offset, offset, 1)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert share.machine is not None
+        assert (share.machine.start_offset, share.machine.acquired) == (3, 0)
 
 
 async def test_after_any_kill_a_record_counts_as_often_as_it_was_delivered(

@@ -110,6 +110,8 @@ class Share:
         self.tally = surroundings.tally_of(key)
         self._surroundings = surroundings
         self._waiters: dict[Wakeable, None] = {}
+        self._is_kept_at_once = False
+        """Whether what was to be kept last was kept without a wait, as for the disk."""
         self._unsettled = 0
         self._buried: set[Dead] = set()
         """What letters are written of, though it is not persisted yet that nobody gets it."""
@@ -125,6 +127,7 @@ class Share:
         try:
             state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
             if isinstance(state, ShareState):
+                self._is_kept_at_once = True
                 start = self._start_of(state)
                 if isinstance(start, int):
                     self._take(state, start)
@@ -263,12 +266,14 @@ class Share:
 
     def _foresee(self, seen: Seen, wish: Wish) -> Handed | None:
         """What the member will get, if that is the one batch that was seen, as it is, and if it may
-        be sent before that is decided and persisted."""
+        be sent before that is decided and persisted. Where that takes a while, the member would
+        acknowledge it before that is settled, and be refused."""
         assert self.machine is not None
         piece, first = seen.piece, seen.piece.first
         base, end = first.base_offset, piece.end_offset
         if (
-            first.next_offset != end
+            not self._is_kept_at_once
+            or first.next_offset != end
             or first.is_control
             or seen.aborted
             or not self.machine.foresees(base, end, wish.records_max, seen.limits)
@@ -403,6 +408,7 @@ class Share:
         except KafkaError as refusal:
             fail(change, refusal)
             return None
+        self._is_kept_at_once = kept is None
         if kept is None:
             self._settle(change, is_persisted=True)
             return None
