@@ -53,6 +53,19 @@ async def test_a_partition_that_was_never_used_answers_as_an_empty_log_and_gets_
     assert len(broker.directory.partitions) == PARTITIONS
 
 
+@pytest.mark.parametrize("is_used", [False, True])
+async def test_the_start_of_an_empty_partition_is_of_the_epoch_of_its_leader(
+    broker: Context, is_used: bool
+) -> None:
+    """As in Kafka, where an epoch begins when its leader does."""
+    await create(broker, "orders", PARTITIONS)
+    for number in range(PARTITIONS) if is_used else ():
+        broker.leader_of("orders", number)
+    for timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL):
+        found = await listed(broker, timestamp)
+        assert [(each.offset, each.leader_epoch) for each in found] == [(0, 0)] * PARTITIONS
+
+
 async def test_a_topic_that_is_there_twice_is_one_and_so_is_its_partition(broker: Context) -> None:
     await create(broker, "orders", PARTITIONS)
 

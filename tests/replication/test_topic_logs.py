@@ -109,6 +109,25 @@ async def test_many_logs_are_made_with_one_sync_of_their_names(disk: CountingDis
     assert disk.operations == operations, "nothing is left to be done when they are needed"
 
 
+async def test_the_epoch_of_a_log_is_on_the_disk_before_anything_is_appended(
+    disk: CountingDisk,
+) -> None:
+    """As in Kafka. To write it for the first batch would keep everybody waiting for the disk."""
+    of = topic(3)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    disk.files_replaced.clear()
+    for log in logs.directory.logs.values():
+        assert log.epochs.entries == [(STATE.leader_epoch, 0)]
+        add(log, batch(1), epoch=STATE.leader_epoch)
+        log.flush()
+    assert disk.files_replaced == []
+    again = opened(disk.synced(), of)
+    await again.ensure(every(of))
+    for log in again.directory.logs.values():
+        assert (log.epochs.entries, log.end_offset) == ([(STATE.leader_epoch, 0)], 1)
+
+
 async def test_those_who_need_the_same_logs_wait_for_each_other(disk: CountingDisk) -> None:
     of = topic(20)
     logs = opened(disk, of)

@@ -294,11 +294,13 @@ class Partition:
         return None if found is None or found.offset >= self.visible_end(isolation) else found
 
     def epoch_for(self, offset: int) -> int:
-        """The leader epoch in which the record there was written, or -1. Where nothing was ever
-        written the log begins with that of its leader, as in Kafka."""
-        epochs = self.log.epochs
-        epoch = self.leader_epoch if epochs.latest is None else epochs.epoch_for(offset)
-        return NO_EPOCH if epoch is None else epoch
+        """The leader epoch in which the record there was written, or will be if it is the next one
+        of a log without any. Otherwise -1."""
+        log = self.log
+        epoch = log.epochs.epoch_for(offset)
+        if epoch is None:
+            return self.leader_epoch if offset == log.start_offset == log.end_offset else NO_EPOCH
+        return epoch
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
         """Where the largest epoch up to the one asked for ends."""

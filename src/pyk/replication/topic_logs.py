@@ -293,8 +293,10 @@ class TopicLogs:
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name_of(partition)} is being made"
             )
         config = LogConfig.of(self._config_of(topic.name))
+        # It is led here, and so its epoch has begun, as in Kafka before anything is appended.
+        leader_epoch = topic.partitions[partition.partition].leader_epoch
         try:
-            return self.directory.begin_creation(partition, topic.topic_id, config)
+            return self.directory.begin_creation(partition, topic.topic_id, config, leader_epoch)
         except KafkaError as refusal:
             if refusal.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._tell(partition, refusal, "made")

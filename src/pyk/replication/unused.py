@@ -54,7 +54,8 @@ class Unused:
         return 0 if self._used is None else self._used.visible_end(isolation)
 
     def epoch_for(self, offset: int) -> int:
-        return self.leader_epoch
+        """As of the records to come: in Kafka an epoch begins when its leader does."""
+        return self.leader_epoch if offset == 0 else NO_EPOCH
 
     def end_of_epoch(self, leader_epoch: int) -> EpochEnd:
         return EpochEnd(leader_epoch, 0) if leader_epoch == self.leader_epoch else UNDEFINED
