@@ -128,6 +128,71 @@ async def test_the_epoch_of_a_log_is_on_the_disk_before_anything_is_appended(
         assert (log.epochs.entries, log.end_offset) == ([(STATE.leader_epoch, 0)], 1)
 
 
+async def test_many_logs_are_begun_and_entered_in_turns(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+    of, gate = topic(100), Gate(is_before=True)
+    logs = opened(disk, of, gate)
+    directory = logs.directory
+
+    def count(is_so: Callable[[TopicPartition], bool]) -> int:
+        return sum(is_so(partition) for _, partition in every(of))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(logs.ensure, every(of))
+        seen = set()
+        while (begun := count(directory.is_being_opened)) < 100:
+            seen.add(begun)
+            await trio.lowlevel.checkpoint()
+        assert len(seen) > 25
+        gate.opened.set()
+        seen.clear()
+        while (entered := count(directory.has)) < 100:
+            seen.add(entered)
+            await trio.lowlevel.checkpoint()
+        assert len(seen) > 25
+
+
+async def test_logs_that_were_begun_are_free_again_when_nobody_wants_them(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+    of = topic(100)
+    logs = opened(disk, of)
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(logs.ensure, every(of))
+            while not any(logs.directory.is_being_opened(p) for _, p in every(of)):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+    assert not any(logs.directory.is_being_opened(p) for _, p in every(of))
+    await logs.ensure(every(of))
+    assert len(logs.directory.logs) == 100
+
+
+async def test_those_who_need_some_of_the_same_logs_begin_each_with_others(
+    disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+    of, gate = topic(100), Gate(is_before=True)
+    logs, had = opened(disk, of, gate), []
+
+    async def ensure(wanted: list[tuple[Topic, TopicPartition]]) -> None:
+        await logs.ensure(wanted)
+        had.append(all(partition in logs.directory.logs for _, partition in wanted))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ensure, every(of))
+        while not logs.directory.is_being_opened(every(of)[0][1]):
+            await trio.lowlevel.checkpoint()
+        nursery.start_soon(ensure, every(of)[60:])
+        await trio.testing.wait_all_tasks_blocked()
+        assert had == []
+        gate.opened.set()
+    assert had == [True, True]
+
+
 async def test_those_who_need_the_same_logs_wait_for_each_other(disk: CountingDisk) -> None:
     of = topic(20)
     logs = opened(disk, of)

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ from pyk.log.segments import CorruptLog
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.offload import Elsewhere, in_thread
 from pyk.replication.checkpoints import Checkpoints
+from pyk.turns import Work, in_turns
 from pyk.types import TopicPartition, Uuid
 
 T = TypeVar("T")
@@ -127,21 +128,40 @@ class TopicLogs:
         await self._checkpoint_before(partition for _, partition in missing)
         openings: list[LogOpening] = []
         creations: list[Creation] = []
+        elsewhere: list[TopicPartition] = []
+        try:
+            await in_turns(self._begin(missing, openings, creations, elsewhere))
+        finally:
+            # Also if this was cancelled in between: then they are ended without having been tried.
+            try:
+                async with trio.open_nursery() as nursery:
+                    for portion in _portions(openings):
+                        nursery.start_soon(self._open, portion)
+                    nursery.start_soon(self._create, creations)
+            finally:
+                self._tell_opened()
+        while any(directory.is_being_opened(partition) for partition in elsewhere):
+            await self._opened.wait()
+
+    def _begin(
+        self,
+        missing: Sequence[tuple[Topic, TopicPartition]],
+        openings: list[LogOpening],
+        creations: list[Creation],
+        elsewhere: list[TopicPartition],
+    ) -> Work[None]:
+        """What it takes to open or make them. Others may have begun with some meanwhile."""
+        directory = self.directory
         for topic, partition in missing:
             if directory.is_being_opened(partition):
+                elsewhere.append(partition)
                 continue
             with suppress(KafkaError, OSError):
                 if not self._is_there(topic, partition):
                     creations.append(self._begin_creation(topic, partition))
                 elif directory.may_open(partition):
                     openings.append(directory.begin_opening(partition))
-        try:
-            async with trio.open_nursery() as nursery:
-                for portion in _portions(openings):
-                    nursery.start_soon(self._open, portion)
-                nursery.start_soon(self._create, creations)
-        finally:
-            self._tell_opened()
+            yield
 
     async def _checkpoint_before(self, partitions: Iterable[TopicPartition]) -> None:
         """What checkpoints say of logs that are gone would be taken for new ones'. Making a log
@@ -369,9 +389,19 @@ class TopicLogs:
         except OSError as error:
             failure = error
         finally:
-            for creation in creations:
-                with suppress(KafkaError):
-                    self._end_creation(creation, failure or outcomes[creation.partition])
+            with trio.CancelScope(shield=True):
+                await in_turns(self._end_creations(creations, failure, outcomes))
+
+    def _end_creations(
+        self,
+        creations: Sequence[Creation],
+        failure: OSError | None,
+        outcomes: Mapping[TopicPartition, Log | OSError],
+    ) -> Work[None]:
+        for creation in creations:
+            with suppress(KafkaError):
+                self._end_creation(creation, failure or outcomes[creation.partition])
+            yield
 
     def _tell_opened(self) -> None:
         self._opened.set()
