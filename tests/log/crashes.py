@@ -29,7 +29,7 @@ from pyk.wire.prefixed import ControlType, encode_end_marker
 from pyk.wire.records import Record, build_batch
 from tests.log.compacted import crash_compaction
 from tests.log.history import Batch, check_derived, headers_of
-from tests.log.races import crash_races
+from tests.log.races import crash_races, interrupted
 from tests.simulated_disk import ROOT, Crashed, SimulatedDisk
 
 NOBODY = -1
@@ -157,8 +157,9 @@ class Workload:
         self.directory.checkpoint()
 
     def checkpoint_elsewhere(self, partition: TopicPartition) -> None:
-        """Other things happen before and after a thread writes it."""
-        checkpoint = self.directory.begin_checkpoint()
+        """Other things happen while it is begun, and before and after a thread writes it."""
+        work = self.directory.begin_checkpoint()
+        checkpoint = interrupted(work, lambda: self._meanwhile(partition))
         self._meanwhile(partition)
         if checkpoint is not None:
             checkpoint.run()

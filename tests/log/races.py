@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.directory import DataDirectory
@@ -29,6 +29,9 @@ from tests.simulated_disk import ROOT, SimulatedDisk
 
 if TYPE_CHECKING:
     from pyk.disk import File
+    from pyk.turns import Work
+
+T = TypeVar("T")
 
 KEYS = 4
 NESTED_MAX = 2
@@ -212,7 +215,7 @@ class Races:
                 self._checkpoint()
 
     def _checkpoint(self) -> None:
-        checkpoint = self.directory.begin_checkpoint()
+        checkpoint = interrupted(self.directory.begin_checkpoint(), self._meanwhile)
         self._meanwhile()
         if checkpoint is not None:
             checkpoint.run()
@@ -379,6 +382,17 @@ def _unless_dropped(log: Log) -> Iterator[None]:
         yield
     except OSError:
         assert log.is_dropped
+
+
+def interrupted(work: Work[T], meanwhile: Callable[[], None]) -> T:
+    """What comes of work in turns, with other things happening between."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
+        meanwhile()
 
 
 def records_of(log: Log) -> dict[int, Written]:

@@ -19,10 +19,10 @@ with ten thousand as with ten. After another one each is recovered before it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from pyk.disk import Disk, Lock
 from pyk.errors import ErrorCode, KafkaError, storage_error
@@ -49,15 +49,25 @@ from pyk.log.deleted_directories import (
 )
 from pyk.log.dormant import DormantLog
 from pyk.log.log import Log
-from pyk.log.offset_checkpoints import Checkpoint, OffsetCheckpoints, Offsets
+from pyk.log.offset_checkpoints import NAMES, Checkpoint, OffsetCheckpoints, Offsets
 from pyk.log.opening import Creation, LogOpening, UnknownTopic, name_of
 from pyk.log.segments import CorruptLog
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.compression import CorruptBatch
 
+if TYPE_CHECKING:
+    from pyk.turns import Work
+
 LOCK: Final = ".lock"
 KAFKAS_METADATA: Final = "__cluster_metadata-0"
 """What Kafka's controllers keep beside the logs. It is not ours to touch."""
+_OFFSET_OF: Final[Mapping[str, Callable[[Log], int | None]]] = {
+    RECOVERY_POINTS: lambda log: log.flushed_end,
+    HIGH_WATERMARKS: lambda log: log.high_watermark,
+    CLEANER_OFFSETS: lambda log: log.cleaned_until if log.config.is_compacted else None,
+    LOG_START_OFFSETS: lambda log: log.start_offset if log.starts_inside_a_segment else None,
+}
+"""What each checkpoint says of a log, if anything."""
 _PARTITION: Final = r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})"
 
 
@@ -402,14 +412,28 @@ class DataDirectory:
     def checkpoint(self) -> None:
         """Write what is so now. Raise OSError."""
         self._checkpoints.outdate()
-        for name, offsets in self._all_offsets().items():
-            self._checkpoints.write(name, offsets)
+        for name in NAMES:
+            self._checkpoints.write(name, self._offsets(name))
         self._forgotten.clear()
 
-    def begin_checkpoint(self) -> Checkpoint | None:
+    def begin_checkpoint(self) -> Work[Checkpoint | None]:
         """What is so now, if it is not what is written: to be run in any thread. Then
-        `end_checkpoint` is told."""
-        return self._checkpoints.begin(self._all_offsets())
+        `end_checkpoint` is told. What happens while logs are asked one after the other either
+        raises what they would say, or outdates the checkpoint."""
+        changes = self._checkpoints.changes
+        known, logs = list(self._known.items()), list(self.logs.items())
+        offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in NAMES}
+        for partition, said in known:
+            for name, offset in said.items():
+                offsets[name][partition] = offset
+            yield
+        for partition, log in logs:
+            for name, of in _OFFSET_OF.items():
+                found = of(log)
+                if found is not None:
+                    offsets[name][partition] = found
+            yield
+        return self._checkpoints.begin(offsets, changes)
 
     def end_checkpoint(self, checkpoint: Checkpoint) -> bool:
         """Whether it took effect: not if it may say too much by now. It does so durably with
@@ -533,37 +557,19 @@ class DataDirectory:
         return away
 
     def _write_recovery_points(self, lowered: dict[TopicPartition, int]) -> None:
-        self._checkpoints.write(RECOVERY_POINTS, {**self._recovery_points(), **lowered})
+        self._checkpoints.write(RECOVERY_POINTS, {**self._offsets(RECOVERY_POINTS), **lowered})
 
     def _write_high_watermarks(self) -> None:
-        self._checkpoints.write(HIGH_WATERMARKS, self._high_watermarks())
+        self._checkpoints.write(HIGH_WATERMARKS, self._offsets(HIGH_WATERMARKS))
 
     def _write_start_offsets(self, also: dict[TopicPartition, int]) -> None:
-        self._checkpoints.write(LOG_START_OFFSETS, {**self._start_offsets(), **also})
+        self._checkpoints.write(LOG_START_OFFSETS, {**self._offsets(LOG_START_OFFSETS), **also})
 
-    def _all_offsets(self) -> dict[str, Offsets]:
-        return {
-            RECOVERY_POINTS: self._recovery_points(),
-            HIGH_WATERMARKS: self._high_watermarks(),
-            CLEANER_OFFSETS: self._cleaner_offsets(),
-            LOG_START_OFFSETS: self._start_offsets(),
-        }
-
-    def _recovery_points(self) -> dict[TopicPartition, int]:
-        found = {partition: log.flushed_end for partition, log in self.logs.items()}
-        return {**self._said_of_others(RECOVERY_POINTS), **found}
-
-    def _high_watermarks(self) -> dict[TopicPartition, int]:
-        found = {partition: log.high_watermark for partition, log in self.logs.items()}
-        return {**self._said_of_others(HIGH_WATERMARKS), **found}
-
-    def _cleaner_offsets(self) -> dict[TopicPartition, int]:
-        found = {p: log.cleaned_until for p, log in self.logs.items() if log.config.is_compacted}
-        return {**self._said_of_others(CLEANER_OFFSETS), **found}
-
-    def _start_offsets(self) -> dict[TopicPartition, int]:
-        found = {p: log.start_offset for p, log in self.logs.items() if log.starts_inside_a_segment}
-        return {**self._said_of_others(LOG_START_OFFSETS), **found}
+    def _offsets(self, name: str) -> Offsets:
+        """What a checkpoint would say now."""
+        of = _OFFSET_OF[name]
+        found = {p: offset for p, log in self.logs.items() if (offset := of(log)) is not None}
+        return {**self._said_of_others(name), **found}
 
     def _said_of_others(self, name: str) -> dict[TopicPartition, int]:
         """Of logs that are dormant, or failed."""

@@ -1,8 +1,8 @@
 """The four offset checkpoints of a data directory: what they say, and how they are written.
 
-A checkpoint may say less than is so, never more. What is to be written is taken at one moment, may
-be written to drafts in a thread, and takes effect only if nothing has happened meanwhile after
-which it would say too much.
+A checkpoint may say less than is so, never more. What is to be written is taken of one log after
+the other, may be written to drafts in a thread, and takes effect only if nothing has happened since
+that was begun after which it would say too much.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Offsets: TypeAlias = Mapping[TopicPartition, int]
 
 
 class Checkpoint(NamedTuple):
-    """What checkpoints would say of a moment. It can be written in any thread."""
+    """What checkpoints would say. It can be written in any thread."""
 
     disk: Disk
     path: Path
@@ -71,12 +71,18 @@ class OffsetCheckpoints:
         """What was taken before this moment must not be written any more."""
         self._changes += 1
 
-    def begin(self, offsets: Mapping[str, Offsets]) -> Checkpoint | None:
-        """What is not written of these. Then `end` is told."""
+    @property
+    def changes(self) -> int:
+        """How often it was outdated so far. What is taken now is good for as long as that is so."""
+        return self._changes
+
+    def begin(self, offsets: Mapping[str, Offsets], changes: int) -> Checkpoint | None:
+        """What is not written of these, which are no older than the number of `changes` was. Then
+        `end` is told."""
         changed = {
             name: offsets[name] for name in NAMES if self._written.get(name) != offsets[name]
         }
-        return Checkpoint(self._disk, self._path, changed, self._changes) if changed else None
+        return Checkpoint(self._disk, self._path, changed, changes) if changed else None
 
     def end(self, checkpoint: Checkpoint) -> bool:
         """Put what was written in its place, unless it may say too much by now. Should that be lost

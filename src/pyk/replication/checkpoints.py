@@ -7,6 +7,7 @@ import trio
 from pyk.errors import storage_error
 from pyk.log.directory import DataDirectory
 from pyk.offload import Elsewhere, in_thread
+from pyk.turns import in_turns
 
 
 class Checkpoints:
@@ -33,7 +34,7 @@ class Checkpoints:
 
     async def _write(self) -> None:
         directory = self._directory
-        while (checkpoint := directory.begin_checkpoint()) is not None:
+        while (checkpoint := await in_turns(directory.begin_checkpoint())) is not None:
             await self._offload(checkpoint.run)
             if directory.end_checkpoint(checkpoint):
                 break
