@@ -337,6 +337,18 @@ async def test_many_logs_are_deleted_in_turns(disk: CountingDisk) -> None:
     assert len(left) > 3
 
 
+async def test_a_stop_deletes_what_is_being_deleted(disk: CountingDisk) -> None:
+    of = topic(100)
+    logs = opened(disk, of)
+    await logs.ensure(every(of))
+    logs.on_image(image())
+    async with trio.open_nursery() as nursery:
+        for _ in range(2):
+            nursery.start_soon(logs.delete_those_due)
+    assert logs.directory.partitions == set()
+    assert not opened(disk.synced(), of).directory.partitions
+
+
 async def test_deleting_goes_on_when_the_disk_takes_it_again(
     disk: CountingDisk, autojump_clock: trio.testing.MockClock
 ) -> None:

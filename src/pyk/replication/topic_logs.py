@@ -238,7 +238,8 @@ class TopicLogs:
             except OSError as failed:
                 failure = failed
             else:
-                del self._deleted[topic_id]
+                # A stop deletes what is left, which may have been begun before.
+                self._deleted.pop(topic_id, None)
         self._report_strays()
         if failure is not None:
             raise failure
