@@ -51,6 +51,7 @@ from pyk.server.binding import Listener
 from pyk.server.dispatch import Dispatcher
 from pyk.server.limits import Limits
 from pyk.server.listeners import Address, Server, open_listeners, serve
+from pyk.turns import in_turns
 from pyk.wire.apis import ApiKey
 
 logger = logging.getLogger(__name__)
@@ -239,6 +240,7 @@ async def _follow(broker: Context, server: Server) -> None:
         image = await broker.mirror.reach(revision + 1)
         revision = image.revision
         follow(broker, image, server.limit)
+        await configure_logs(broker)
 
 
 def follow(
@@ -266,6 +268,14 @@ def follow(
         if part is not None:
             let(name, part.on_image)
     return failures
+
+
+async def configure_logs(broker: Context) -> None:
+    """Let logs follow their configurations, in turns."""
+    try:
+        await in_turns(broker.replicas.configure())
+    except Exception:
+        logger.exception("logs cannot follow a change of their configuration")
 
 
 def _follow_settings(broker: Context, image: ClusterImage, limit: Callable[[Limits], None]) -> None:

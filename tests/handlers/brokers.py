@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 import trio
 
-from pyk.broker import follow
+from pyk.broker import configure_logs, follow
 from pyk.config.settings import BrokerSettings
 from pyk.config.topic import TopicConfig
 from pyk.coordinator.internal_topics import SHARE_TOPIC, TRANSACTION_TOPIC
@@ -138,10 +138,13 @@ def _assembled(
 
 
 async def _follow(broker: Context) -> None:
+    revision = broker.image.revision
     while True:
-        image = await broker.mirror.reach(broker.image.revision + 1)
+        image = await broker.mirror.reach(revision + 1)
+        revision = image.revision
         for failure in follow(broker, image, lambda limits: None):
             raise failure
+        await configure_logs(broker)
 
 
 def call(version: int, *, client_id: str | None = "client") -> Call:

@@ -8,6 +8,7 @@ from pyk.errors import ErrorCode
 from pyk.handlers import delete_records
 from pyk.handlers.context import Context
 from pyk.metadata.records import BrokerRecord
+from pyk.turns import at_once
 from pyk.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -119,6 +120,7 @@ async def test_a_log_that_is_only_compacted_keeps_its_records(
     await filled(broker, "orders")
     await configure(broker, "orders", {"cleanup.policy": policy})
     broker.replicas.on_image(broker.image)
+    at_once(broker.replicas.configure())
     [answer] = await answered(broker, ("orders", {0: 3}))
     assert answer == ("orders", 0, -1 if code else 3, code)
 

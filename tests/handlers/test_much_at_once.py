@@ -23,6 +23,7 @@ from pyk.handlers import (
     offset_for_leader_epoch,
 )
 from pyk.handlers.context import DECIDED_AT_ONCE_MAX, Context
+from pyk.metadata.controller import set_broker_defaults
 from pyk.offload import at_once
 from pyk.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyk.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -189,6 +190,35 @@ async def test_others_have_their_turn_while_much_is_described(
         assert isawaitable(response), "a turn is not enough"
         await response
         assert turns.count > 0
+
+
+async def test_many_logs_take_a_new_default_in_turns_and_the_newest_at_last(
+    broker: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await create(broker, "wide", 300)
+    led = [broker.leader_of("wide", number) for number in range(300)]
+    monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+
+    def of(retention_ms: int) -> int:
+        return sum(each.log.config.retention_ms == retention_ms for each in led)
+
+    async def set_default(retention_ms: int) -> None:
+        values = {"log.retention.ms": str(retention_ms)}
+        await broker.mirror.carry_out(lambda image: set_broker_defaults(image, values))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(set_default, 7000)
+        seen = set()
+        while of(7000) < 100:
+            seen.add(of(7000))
+            await trio.lowlevel.checkpoint()
+        assert len(seen) > 25
+        nursery.start_soon(set_default, 8000)
+    while of(8000) < len(led):
+        await trio.lowlevel.checkpoint()
+    for _ in range(2 * len(led)):
+        await trio.lowlevel.checkpoint()
+    assert of(8000) == len(led)
 
 
 class CountingDisk(SimulatedDisk):

@@ -12,11 +12,12 @@ from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
-from pyk.offload import at_once
+from pyk.offload import at_once as at_once_elsewhere
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import ACKS_ALL, Waiter
 from pyk.replication.replicas import Replicas
 from pyk.replication.topic_logs import TopicLogs
+from pyk.turns import at_once
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -56,7 +57,9 @@ def replicas(directory: DataDirectory, overrides: dict[str, str]) -> Replicas:
         return settings.topic_config(overrides)
 
     settings = BrokerSettings()
-    return Replicas(ME, TopicLogs(directory, config_of, offload=at_once), Flusher(), config_of)
+    return Replicas(
+        ME, TopicLogs(directory, config_of, offload=at_once_elsewhere), Flusher(), config_of
+    )
 
 
 def test_a_partition_has_its_log_when_it_is_first_asked_for(
@@ -158,6 +161,7 @@ def test_a_log_that_is_not_led_has_its_topics_configuration(
     log = directory.create(TopicPartition("orders", 1), FIRST_ID, LogConfig())
     overrides |= {"retention.ms": "5000"}
     replicas.on_image(replace(image(topic()), configured={"topics": Configured()}))
+    at_once(replicas.configure())
     assert log.config.retention_ms == 5000
 
 
@@ -167,5 +171,6 @@ def test_a_new_configuration_takes_effect(replicas: Replicas, overrides: dict[st
     assert partition.log.config.retention_ms == LogConfig().retention_ms
     overrides |= {"retention.ms": "5000", "min.insync.replicas": "2"}
     replicas.on_image(image(topic()))
+    at_once(replicas.configure())
     assert partition.log.config.retention_ms == 5000
     assert partition.min_insync_replicas == 2

@@ -13,6 +13,7 @@ from pyk.replication.leader import Leader
 from pyk.replication.partition import Partition
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.unused import Unused
+from pyk.turns import Work
 from pyk.types import TopicPartition
 
 
@@ -33,9 +34,6 @@ class Replicas:
         """By topic and number."""
         self._unused: dict[tuple[str, int], Unused] = {}
         """Those without a log that somebody has read."""
-        self._image = ClusterImage()
-        self._defaults: TopicConfig | None = None
-        """What topics have that nobody has configured."""
 
     def leader_of(self, topic: Topic, number: int) -> Partition:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
@@ -112,29 +110,35 @@ class Replicas:
         return iter(list(self._led.values()))
 
     def on_image(self, image: ClusterImage) -> None:
-        """Forget the partitions of topics that are gone since the last image, have their logs
-        deleted, and take new configurations."""
-        before, self._image = self._image, image
-        defaults, self._defaults = self._defaults, self._config_of("")
-        configured = image.topics_configured_since(before)
-        has_new_defaults = defaults != self._defaults
-        configs: dict[str, TopicConfig] = {}
+        """Forget the partitions of topics that are gone since the last image, and have their logs
+        deleted. What others have of new configurations is for `configure`."""
         for key, led in list(self._led.items()):
-            name = led.partition.topic
-            topic = image.topics.get(name)
+            topic = image.topics.get(led.partition.topic)
             if topic is None or topic.topic_id != led.topic_id:
                 del self._led[key]
                 led.wake_all()
-            elif has_new_defaults or name in configured:
-                if name not in configs:
-                    configs[name] = self._config_of(name)
-                led.min_insync_replicas = configs[name].min_insync_replicas
         for key, unused in list(self._unused.items()):
             topic = image.topics.get(key[0])
             if topic is None or topic.topic_id != unused.topic_id:
                 del self._unused[key]
                 unused.wake_all()
         self.logs.on_image(image)
+
+    def configure(self) -> Work[None]:
+        """Give all that is open of topics with a new configuration what it asks for when their turn
+        comes: whatever changes meanwhile, the newest holds."""
+        is_outdated = self.logs.take_outdated()
+        if is_outdated is None:
+            return
+        logs = self._directory.logs
+        for partition, log in list(logs.items()):
+            if is_outdated(partition.topic) and logs.get(partition) is log:
+                led = self._led.get(partition)
+                if led is not None and led.log is log:
+                    led.configure(self._config_of(partition.topic))
+                else:
+                    self.logs.configure(partition, log)
+            yield
 
     def _begin_to_lead(self, topic: Topic, partition: TopicPartition) -> Partition:
         log = self.logs.get_or_create(topic, partition)

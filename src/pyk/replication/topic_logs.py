@@ -77,6 +77,10 @@ class TopicLogs:
         self._threads = trio.Semaphore(_PORTIONS_AT_ONCE)
         self._defaults: TopicConfig | None = None
         """What topics have that nobody has configured."""
+        self._configured: set[str] = set()
+        """Topics with a new configuration that their logs do not have yet."""
+        self._has_new_defaults = False
+        """Whether that is so of all of them."""
         directory.config_of = self.config_of_log
 
     def config_of_log(self, partition: TopicPartition, topic_id: Uuid) -> LogConfig | None:
@@ -195,8 +199,7 @@ class TopicLogs:
         return found
 
     def on_image(self, image: ClusterImage) -> None:
-        """Have the logs of topics that are gone since the last image deleted, and give the others
-        their configurations."""
+        """Have the logs of topics that are gone since the last image deleted."""
         before, self._image = self._image, image
         if image.topics is not before.topics:
             for name, topic in before.topics.items():
@@ -204,17 +207,23 @@ class TopicLogs:
                 if now is None or now.topic_id != topic.topic_id:
                     self._deleted[topic.topic_id] = topic
                     self._has_deleted.set()
+        self._configured |= image.topics_configured_since(before)
         defaults, self._defaults = self._defaults, self._config_of("")
-        configured = image.topics_configured_since(before)
-        has_new_defaults = defaults != self._defaults
-        configs: dict[str, LogConfig] = {}
-        for partition, log in self.directory.logs.items() if configured or has_new_defaults else ():
-            name = partition.topic
-            is_concerned = has_new_defaults or name in configured
-            if is_concerned and self._is_wanted(partition, self.directory.topic_ids[partition]):
-                if name not in configs:
-                    configs[name] = LogConfig.of(self._config_of(name))
-                log.config = configs[name]
+        self._has_new_defaults |= defaults != self._defaults
+
+    def take_outdated(self) -> Callable[[str], bool] | None:
+        """Tells of topics that may have another configuration since this was called last. None if
+        there are none."""
+        configured, self._configured = self._configured, set()
+        has_new_defaults, self._has_new_defaults = self._has_new_defaults, False
+        if has_new_defaults:
+            return lambda topic: True
+        return configured.__contains__ if configured else None
+
+    def configure(self, partition: TopicPartition, log: Log) -> None:
+        """Give it what its topic asks for."""
+        config = self.config_of_log(partition, self.directory.topic_ids[partition])
+        log.config = config or log.config
 
     async def delete_logs(self) -> None:
         """Delete the logs of topics that are gone, as topics go, until cancelled. What the disk
