@@ -26,6 +26,7 @@ from pyk.offload import Elsewhere, at_once
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep, _run
 from pyk.types import TopicPartition, Uuid
+from tests.handlers.turns import counting_turns
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
 
@@ -290,3 +291,75 @@ async def test_a_log_that_is_opened_while_others_are_looked_at_ends_no_pass(
     async with kept(again, image=image, offload=interfered) as upkeep:
         await upkeep._retire_all()
         assert upkeep.failures == 0
+
+
+async def test_that_old_segments_went_is_made_durable_elsewhere(
+    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, elsewhere, here = opened(disk), False, 0
+
+    async def offload(run: Callable[[], T], /) -> T:
+        nonlocal elsewhere
+        await trio.lowlevel.checkpoint()
+        elsewhere = True
+        try:
+            return run()
+        finally:
+            elsewhere = False
+
+    def sync_directory(path: Path) -> None:
+        nonlocal here
+        here += not elsewhere
+        SimulatedDisk.sync_directory(disk, path)
+
+    log = filled(directory)
+    count = len(disk.names(log.directory))
+    async with kept(directory, offload=offload) as upkeep:
+        monkeypatch.setattr(disk, "sync_directory", sync_directory)
+        await upkeep._retire_all()
+    assert log.start_offset > 0
+    assert len(disk.synced().names(log.directory)) < count
+    assert here == 0
+
+
+async def test_a_log_says_where_it_starts_until_its_old_segments_are_gone_for_good(
+    disk: FailingDisk,
+) -> None:
+    directory = opened(disk)
+    log = filled(directory)
+    log.advance_start(log.segment_offset(20))
+    assert log.starts_inside_a_segment
+    retirement = log.begin_retirement(0)
+    assert retirement is not None
+    directory.checkpoint()
+    for crashed in (disk.synced(), disk.kill9()):
+        assert opened(crashed).log(ONE).start_offset == log.start_offset
+    retirement.run()
+    log.end_retirement(retirement)
+    assert not log.starts_inside_a_segment
+    directory.checkpoint()
+    assert opened(disk.synced()).log(ONE).start_offset == log.start_offset
+
+
+async def test_sizes_of_many_segments_are_asked_for_in_turns(
+    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(disk)
+    names = disk.names(filled(directory).directory)
+    segments = len([name for name in names if name.endswith(".log")])
+    directory.close()
+    directory = opened(disk)
+    directory.log(ONE).config = replace(SMALL, retention_bytes=10**6)
+    asked: list[int] = []
+    async with counting_turns() as turns:
+
+        def size(path: Path) -> int:
+            asked.append(turns.count)
+            return SimulatedDisk.size(disk, path)
+
+        monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+        monkeypatch.setattr(disk, "size", size)
+        async with kept(directory) as upkeep:
+            await upkeep._retire_all()
+    assert segments >= 5
+    assert len(set(asked)) > 1

@@ -22,7 +22,7 @@ from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.batch_survival import LastOfProducer
 from pyk.log.checkpoints import LOG_START_OFFSETS
 from pyk.log.compaction import plan, remove_draft, rewrite
-from pyk.log.config import INT64_MAX, LogConfig
+from pyk.log.config import INT64_MAX, UNLIMITED, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
@@ -111,6 +111,20 @@ class Sweep(NamedTuple):
         return gone
 
 
+class Retirement(NamedTuple):
+    """Segments that were removed, which must not come back after a crash. For any thread."""
+
+    disk: Disk
+    directory: Path
+    segments: int
+    """How many."""
+    number: int
+
+    def run(self) -> None:
+        """Raise SyncFailed."""
+        self.disk.sync_directory(self.directory)
+
+
 class Log:
     """Made by `open`."""
 
@@ -138,6 +152,9 @@ class Log:
         """The same of what no flush has begun with."""
         self._compaction: Compaction | None = None
         """The one that is under way."""
+        self._retirements = 0
+        self._durable_base: int | None = None
+        """Where the segments may begin after a crash, while their removal is not durable."""
         self.is_dropped = False
         """Whether the partition was deleted or moved aside. Who is still at work may end it."""
 
@@ -242,8 +259,11 @@ class Log:
 
     @property
     def starts_inside_a_segment(self) -> bool:
-        """Whether there are still records before the start."""
-        return self.start_offset > self._segments.start_offset
+        """Whether there are still records before the start, or would be after a crash."""
+        base = self._segments.start_offset
+        if self._durable_base is not None:
+            base = min(base, self._durable_base)
+        return self.start_offset > base
 
     def segment_offset(self, offset: int) -> int:
         """Where the segment begins that would hold the offset."""
@@ -350,12 +370,18 @@ class Log:
             self.start_offset = offset
             self._state.start_at(offset)
 
-    def retire(self, now_ms: int, at_most: int | None = None) -> int:
-        """Remove the segments that retention does not ask for, or some of them. How many went:
-        none while they are being compacted, and none before snapshots of many producers are
-        written. That, and removing the files, is for `begin_sweep`."""
-        # Here, since a log that has just begun has nothing to retire for long.
-        kept = self._segments.start_offset
+    def measure(self) -> Work[None]:
+        """Before retention by size, of a log that may have thousands of segments: the disk is asked
+        for the size of each once. Raise OSError."""
+        if self.config.retention_bytes != UNLIMITED:
+            yield from self._segments.measure()
+
+    def begin_retirement(self, now_ms: int, at_most: int | None = None) -> Retirement | None:
+        """Remove the segments that retention does not ask for, or some of them: none while they are
+        being compacted, and none before snapshots of many producers are written. That, and removing
+        the files, is for `begin_sweep`. If any went, `end_retirement` is told when that is durable:
+        until then the checkpoint says where the log starts."""
+        before = kept = self._segments.start_offset
         if self._compaction is None:
             kept = first_kept_offset(
                 self._segments, self.start_offset, self.high_watermark, now_ms, at_most
@@ -363,16 +389,33 @@ class Log:
         if kept == self.end_offset > self._segments.bases[-1]:
             # All of it is to go, the active segment too: the log stays where it ends.
             self.roll()
-        if kept > self._segments.start_offset and not self._state.secure_snapshots():
+        if kept > before and not self._state.secure_snapshots():
+            return None
+        try:
+            gone = self._segments.drop_before(kept)
+        finally:
+            if self._segments.start_offset > before and self._durable_base is None:
+                self._durable_base = before
+        if not gone:
+            return None
+        self.start_offset = max(self.start_offset, self._segments.start_offset)
+        self._state.start_at(self.start_offset)
+        self._state.keep_snapshots()
+        self._retirements += 1
+        return Retirement(self._disk.for_threads(), self.directory, len(gone), self._retirements)
+
+    def end_retirement(self, retirement: Retirement) -> None:
+        if retirement.number == self._retirements:
+            self._durable_base = None
+
+    def retire(self, now_ms: int, at_most: int | None = None) -> int:
+        """Both, here and now. How many segments went."""
+        retirement = self.begin_retirement(now_ms, at_most)
+        if retirement is None:
             return 0
-        gone = self._segments.drop_before(kept)
-        if gone:
-            self.start_offset = max(self.start_offset, self._segments.start_offset)
-            self._state.start_at(self.start_offset)
-            self._state.keep_snapshots()
-            # The checkpoint does not give a start that the files show, so these must not come back.
-            self._disk.sync_directory(self.directory)
-        return len(gone)
+        retirement.run()
+        self.end_retirement(retirement)
+        return retirement.segments
 
     def begin_sweep(self, now_ms: int) -> Sweep | None:
         """Files that were renamed away long enough ago. Then `end_sweep` is told."""

@@ -186,6 +186,18 @@ class Segments:
             size = self._sizes[base] = self._disk.size(self._path(base, ".log"))
         return size
 
+    def measure(self) -> Work[None]:
+        """Ask for the sizes of all of them, one after the other. Raise OSError."""
+        for base in list(self._bases):
+            # Others may have removed it since the last turn.
+            if self._has(base):
+                self.size_of(base)
+            yield
+
+    def _has(self, base: int) -> bool:
+        at = bisect_left(self._bases, base)
+        return at < len(self._bases) and self._bases[at] == base
+
     def newest_ms(self, base: int) -> int:
         """The largest timestamp of a segment, or else when it was written."""
         newest = self.newest_timestamp(base)
