@@ -11,7 +11,14 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from pyk.errors import ErrorCode
-from pyk.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
+from pyk.handlers import (
+    delete_records,
+    describe_producers,
+    describe_share_group_offsets,
+    fetch,
+    list_offsets,
+    offset_for_leader_epoch,
+)
 from pyk.handlers import produce as produce_
 from pyk.handlers.context import Context
 from pyk.handlers.list_offsets import LATEST
@@ -20,6 +27,12 @@ from pyk.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
+)
+from pyk.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from pyk.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
 )
 from pyk.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyk.wire.messages.list_offsets import (
@@ -38,6 +51,7 @@ from tests.handlers.queues import (
     TOPIC,
     Worker,
     acquired,
+    initialise,
     of_partition,
     open_queue,
     records_of,
@@ -138,7 +152,37 @@ async def cut(broker: Context, partitions: int) -> list[int]:
     return [each.error_code for each in response.topics[0].partitions]
 
 
-READERS = pytest.mark.parametrize("read", [fetched, listed, ended, cut])
+async def described(broker: Context, partitions: int) -> list[int]:
+    """The same of those that have told who writes to them."""
+    request = DescribeProducersRequest(
+        topics=[TopicRequest(name=TOPIC, partition_indexes=list(range(partitions)))]
+    )
+    handle, refuse = describe_producers.handle, describe_producers.refuse
+    response = await ask(handle, refuse, request, broker, 0)
+    return [each.error_code for each in response.topics[0].partitions]
+
+
+async def lagging(broker: Context, partitions: int) -> list[int]:
+    """The same of those that have told how far a share group is behind."""
+    for number in range(partitions):
+        await initialise(broker, TOPIC, number)
+    wanted = DescribeShareGroupOffsetsRequestGroup(
+        group_id=GROUP,
+        topics=[
+            DescribeShareGroupOffsetsRequestTopic(
+                topic_name=TOPIC, partitions=list(range(partitions))
+            )
+        ],
+    )
+    handle, refuse = describe_share_group_offsets.handle, describe_share_group_offsets.refuse
+    request = DescribeShareGroupOffsetsRequest(groups=[wanted])
+    response = await ask(handle, refuse, request, broker, 1)
+    for each in response.groups[0].topics[0].partitions:
+        assert each.error_code or each.lag >= 3
+    return [each.error_code for each in response.groups[0].topics[0].partitions]
+
+
+READERS = pytest.mark.parametrize("read", [fetched, listed, ended, cut, described, lagging])
 
 
 @READERS

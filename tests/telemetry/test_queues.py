@@ -11,6 +11,8 @@ import trio
 
 from pyk.broker import Broker
 from pyk.telemetry.figures import Figures
+from pyk.telemetry.scrape import Scrapes
+from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -137,3 +139,21 @@ async def test_dead_letters_are_counted_and_so_are_those_that_are_lost(tmp_path:
             await ask(broker, configured(errors_deadletterqueue_topic_name="no.such"))
             await elsewhere(member.say, REJECT, 0, 1, 2)
             assert shown(figures, *counted) == dict(zip(counted, (1, 2), strict=True))
+
+
+async def test_the_logs_of_queues_are_opened_elsewhere_for_a_scrape(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (broker, figures):
+        await ask(broker, wanted("jobs"), configured(share_auto_offset_reset="earliest"))
+        await ask(broker, written("jobs"))
+        async with worker(broker) as member:
+            await elsewhere(member.fetch)
+    async with opened(tmp_path) as (broker, figures):
+        directory, jobs = broker.context.directory, TopicPartition("jobs", 0)
+        shards = broker.context.share_coordinator.shards
+        while not any(shard.is_loaded and list(shard.machine) for shard in shards):
+            await trio.lowlevel.checkpoint()
+        assert "pyk_queue_depth" not in values(figures)
+        assert directory.is_dormant(jobs)
+        await Scrapes(figures).text()
+        assert not directory.is_dormant(jobs)
+        assert shown(figures, "depth") == {"depth": 3}

@@ -1,7 +1,7 @@
 """DescribeProducers, v0: what partitions know of those who write to them (KIP-664).
 
 Whoever looks for a transaction that hangs asks for all partitions at once. Those that were never
-used have no log, and get none; the others may have to be opened, and so it is done in turns.
+used have no log, and get none; the others may have to be opened, in threads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.log.producers import Producer
-from pyk.turns import Work, answered
+from pyk.metadata.image import Topic
+from pyk.turns import Work, answered, in_turns
 from pyk.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -28,15 +29,35 @@ NONE: Final = -1
 def handle(
     request: DescribeProducersRequest, call: Call, broker: Context
 ) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    return answered(_answer(request, broker))
+    closed: list[tuple[Topic, int]] = []
+    response = answered(_answer(request, broker, closed))
+    if isinstance(response, DescribeProducersResponse) and not closed:
+        return response
+    return _answer_later(response, closed, request, broker)
 
 
-def _answer(request: DescribeProducersRequest, broker: Context) -> Work[DescribeProducersResponse]:
+async def _answer_later(
+    response: DescribeProducersResponse | Awaitable[DescribeProducersResponse],
+    closed: list[tuple[Topic, int]],
+    request: DescribeProducersRequest,
+    broker: Context,
+) -> DescribeProducersResponse:
+    if not isinstance(response, DescribeProducersResponse):
+        response = await response
+    if closed:
+        await broker.ensure_logs_in_time(closed)
+        response = await in_turns(_answer(request, broker, None))
+    return response
+
+
+def _answer(
+    request: DescribeProducersRequest, broker: Context, closed: list[tuple[Topic, int]] | None
+) -> Work[DescribeProducersResponse]:
     topics = []
     for topic in request.topics:
         partitions = []
         for number in topic.partition_indexes:
-            partitions.append(_described(topic.name, number, broker))
+            partitions.append(_described(topic.name, number, broker, closed))
             yield
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     return DescribeProducersResponse(topics=topics)
@@ -54,9 +75,11 @@ def refuse(request: DescribeProducersRequest, refusal: KafkaError) -> DescribePr
     )
 
 
-def _described(topic: str, number: int, broker: Context) -> PartitionResponse:
+def _described(
+    topic: str, number: int, broker: Context, closed: list[tuple[Topic, int]] | None
+) -> PartitionResponse:
     try:
-        led = broker.replicas.leader_of_used(broker.topic_named(topic), number)
+        led = broker.replicas.leader_of_used(broker.topic_named(topic), number, closed)
     except Exception as failure:
         refusal = broker.failures.refusal(failure, f"{topic}-{number}")
         # Kafka has words for topics only.

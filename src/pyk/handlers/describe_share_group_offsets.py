@@ -15,7 +15,7 @@ from pyk.handlers.context import Context
 from pyk.handlers.share_calls import check_enabled, settled
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Isolation
-from pyk.types import ZERO_UUID
+from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -88,23 +88,48 @@ async def _topic(
     group_id: str, asked: DescribeShareGroupOffsetsRequestTopic, broker: Context
 ) -> DescribeShareGroupOffsetsResponseTopic:
     topic = broker.image.topics.get(asked.topic_name)
+    if topic is None:
+        return _described(asked, ZERO_UUID, [_unknown(number) for number in asked.partitions])
+    summaries = {
+        number: await _summary(SharePartitionKey(group_id, topic.topic_id, number), broker)
+        for number in asked.partitions
+    }
+    closed = [
+        (topic, number)
+        for number, summary in summaries.items()
+        if summary is not None
+        and _is_known(summary)
+        and broker.directory.is_dormant(TopicPartition(topic.name, number))
+    ]
+    if closed:
+        await broker.ensure_logs_in_time(closed)
+    partitions = [
+        _partition(summaries[number], topic, number, broker) for number in asked.partitions
+    ]
+    return _described(asked, topic.topic_id, partitions)
+
+
+def _described(
+    asked: DescribeShareGroupOffsetsRequestTopic,
+    topic_id: Uuid,
+    partitions: list[DescribeShareGroupOffsetsResponsePartition],
+) -> DescribeShareGroupOffsetsResponseTopic:
     return DescribeShareGroupOffsetsResponseTopic(
-        topic_name=asked.topic_name,
-        topic_id=ZERO_UUID if topic is None else topic.topic_id,
-        partitions=[
-            _unknown(number) if topic is None else await _partition(group_id, topic, number, broker)
-            for number in asked.partitions
-        ],
+        topic_name=asked.topic_name, topic_id=topic_id, partitions=partitions
     )
 
 
-async def _partition(
-    group_id: str, topic: Topic, number: int, broker: Context
-) -> DescribeShareGroupOffsetsResponsePartition:
-    key = SharePartitionKey(group_id, topic.topic_id, number)
+async def _summary(key: SharePartitionKey, broker: Context) -> Summary | None:
     try:
-        summary = await settled(broker.share_coordinator.persister.summary(key))
+        return await settled(broker.share_coordinator.persister.summary(key))
     except KafkaError:
+        return None
+
+
+def _partition(
+    summary: Summary | None, topic: Topic, number: int, broker: Context
+) -> DescribeShareGroupOffsetsResponsePartition:
+    if summary is None:
         return _unknown(number)
     try:
         lag = _lag(summary, topic, number, broker)
@@ -118,11 +143,16 @@ async def _partition(
     )
 
 
+def _is_known(summary: Summary) -> bool:
+    return NOTHING not in (summary.start_offset, summary.delivery_complete_count)
+
+
 def _lag(summary: Summary, topic: Topic, number: int, broker: Context) -> int:
     """Raise KafkaError."""
-    if NOTHING in (summary.start_offset, summary.delivery_complete_count):
+    if not _is_known(summary):
         return NOTHING
-    partition = broker.replicas.leader_of_used(topic, number)
+    # One that could not be opened in time is for who comes again.
+    partition = broker.replicas.leader_of_used(topic, number, [])
     end = 0 if partition is None else partition.visible_end(Isolation.READ_UNCOMMITTED)
     lag = end - summary.start_offset - summary.delivery_complete_count
     return max(min(lag, INT64_MAX), -INT64_MAX)

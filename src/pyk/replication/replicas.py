@@ -50,10 +50,20 @@ class Replicas:
         led = self._led.get((topic.name, number))
         return led if led is not None and led.topic_id == topic.topic_id else None
 
-    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
-        """The same, or None if it was never used: a log is not made for those who only look."""
+    def leader_of_used(
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | None:
+        """The same, or None if it was never used: a log is not made for those who only look. With
+        `closed`, a log that is not open is not opened here: it is among these then, for
+        `ensure_logs`, and refused."""
         partition = TopicPartition(topic.name, number)
         directory = self._directory
+        if closed is not None and directory.is_dormant(partition):
+            self._check_leads(topic, number)
+            closed.append((topic, number))
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{number} is not open yet"
+            )
         if partition in self._led or directory.has(partition) or partition in directory.failed:
             return self.leader_of(topic, number)
         self._check_leads(topic, number)
@@ -72,18 +82,10 @@ class Replicas:
         self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
     ) -> Partition | Unused:
         """The partition for who only reads it: for one that was never used no log is made. Raise
-        KafkaError as `leader_of` does. With `closed`, a log that is not open is not opened here:
-        it is among these then, for `ensure_logs`, and refused."""
+        KafkaError as `leader_of` does. For `closed` see `leader_of_used`."""
         led = self.begun(topic, number)
         if led is None:
-            if closed is not None and self._directory.is_dormant(
-                TopicPartition(topic.name, number)
-            ):
-                closed.append((topic, number))
-                raise KafkaError(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{number} is not open yet"
-                )
-            led = self.leader_of_used(topic, number)
+            led = self.leader_of_used(topic, number, closed)
         if led is not None:
             return led
         key = (topic.name, number)

@@ -24,7 +24,8 @@ from pyk.server.listeners import Server
 from pyk.server.traffic import Traffic
 from pyk.telemetry.loop import LoopWatch
 from pyk.telemetry.process import process_families, python_families
-from pyk.telemetry.queues import queue_families
+from pyk.telemetry.queues import closed_logs, queue_families
+from pyk.turns import in_turns
 from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey, api_name
 
@@ -81,6 +82,15 @@ class Figures(Struct, frozen=True, kw_only=True):
                 self.note_failure(subject)
         failures = [Sample({"figures": name}, count) for name, count in self.failures.items()]
         yield counter("pyk_metrics_failures_total", "Figures that could not be had.", failures)
+
+    async def open_logs(self) -> None:
+        """Have logs opened that figures are of, in threads: what is written then opens none."""
+        try:
+            closed = await in_turns(closed_logs(self.context))
+            if closed:
+                await self.context.ensure_logs_in_time(closed)
+        except Exception:
+            self.note_failure("queues")
 
     def note_failure(self, subject: str) -> None:
         """Called where the exception is caught."""
@@ -302,7 +312,7 @@ def _lag(context: Context, committed: Committed) -> Sample | None:
     offset = committed.offset
     if end is None:
         try:
-            led = context.replicas.leader_of_used(topic, committed.number)
+            led = context.replicas.leader_of_used(topic, committed.number, [])
         except KafkaError:
             return None
         if led is None:

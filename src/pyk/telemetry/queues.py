@@ -13,10 +13,13 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.state import NOT_GIVEN, Summary
 from pyk.errors import KafkaError
 from pyk.handlers.context import Context
+from pyk.metadata.image import Topic
 from pyk.metrics import Family, Sample, counter, gauge, one
 from pyk.replication.partition import Isolation, Partition
 from pyk.sharing.delivery import Acknowledge
 from pyk.sharing.reading import walk
+from pyk.turns import Work
+from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
 
 ACKNOWLEDGED: Final = {kind.value: kind.name.lower() for kind in Acknowledge}
@@ -103,6 +106,21 @@ def count_families(context: Context) -> Iterator[Family]:
     yield counter("pyk_queue_dead_letters_lost_total", "Given up, and could not be kept.", lost)
 
 
+def closed_logs(context: Context) -> Work[list[tuple[Topic, int]]]:
+    """Partitions of queues whose logs are not open."""
+    found: dict[TopicPartition, Topic] = {}
+    coordinator = context.coordinator_of_shares
+    for shard in () if coordinator is None else coordinator.shards:
+        for key in list(shard.machine) if shard.is_loaded else ():
+            topic = context.image.topic_by_id(key.topic_id)
+            if topic is not None:
+                partition = TopicPartition(topic.name, key.partition)
+                if context.directory.is_dormant(partition):
+                    found[partition] = topic
+            yield
+    return [(topic, partition.partition) for partition, topic in found.items()]
+
+
 def find_queues(context: Context) -> Iterator[Queue | None]:
     """Those of partitions that this broker leads, once somebody has fetched or said where to
     begin. None for each that is not."""
@@ -121,7 +139,8 @@ def _queue(context: Context, key: SharePartitionKey, kept: Summary) -> Queue | N
     if topic is None or labels is None:
         return None
     try:
-        partition = context.replicas.leader_of_used(topic, key.partition)
+        # Those that are not open yet are for the next time.
+        partition = context.replicas.leader_of_used(topic, key.partition, [])
     except KafkaError:
         return None
     if partition is None:

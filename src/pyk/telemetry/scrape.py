@@ -46,6 +46,7 @@ class Scrapes:
 
     async def _write(self) -> list[bytes]:
         self.written += 1
+        await self._figures.open_logs()
         self._ends_at = perf_counter_ns() + self._turn
         parts: list[bytes] = []
         for family in self._figures.families():

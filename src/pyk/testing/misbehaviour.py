@@ -95,9 +95,11 @@ class _Reluctant:
         self._check(topic, number)
         return self._replicas.leader_of(topic, number)
 
-    def leader_of_used(self, topic: Topic, number: int) -> Partition | None:
+    def leader_of_used(
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+    ) -> Partition | None:
         self._check(topic, number)
-        return self._replicas.leader_of_used(topic, number)
+        return self._replicas.leader_of_used(topic, number, closed)
 
     def readable(
         self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
