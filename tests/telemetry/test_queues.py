@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 from pyk.broker import Broker
+from pyk.coordinator.share_state.key import SharePartitionKey
+from pyk.handlers.context import Context
+from pyk.sharing.tally import Tally
 from pyk.telemetry.figures import Figures
+from pyk.telemetry.queues import count_families, labels_of
 from pyk.telemetry.scrape import Scrapes
 from pyk.types import TopicPartition
 from pyk.wire.apis import ApiKey
@@ -22,6 +26,9 @@ from pyk.wire.messages.incremental_alter_configs import (
 from tests.clients.raw import RawClient
 from tests.clients.sharing import ACCEPT, REJECT, RELEASE, ShareMember
 from tests.telemetry.test_figures import ask, opened, values, wanted, written
+
+if TYPE_CHECKING:
+    import pytest
 
 GROUP_RESOURCE = 32
 JOBS = ("workers", "jobs", "0")
@@ -157,3 +164,26 @@ async def test_the_logs_of_queues_are_opened_elsewhere_for_a_scrape(tmp_path: Pa
         await Scrapes(figures).text()
         assert not directory.is_dormant(jobs)
         assert shown(figures, "depth") == {"depth": 3}
+
+
+async def test_what_became_of_many_queues_is_looked_for_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as (broker, _):
+        await ask(broker, wanted("jobs"), written("jobs"))
+        context, looked = broker.context, 0
+        topic_id = context.topic_named("jobs").topic_id
+        for number in range(100):
+            key = SharePartitionKey("workers", topic_id, number)
+            context.shares.tallies[key] = Tally(deliveries=number)
+
+        def counting(context: Context, key: SharePartitionKey) -> dict[str, str] | None:
+            nonlocal looked
+            looked += 1
+            return labels_of(context, key)
+
+        monkeypatch.setattr("pyk.telemetry.queues.labels_of", counting)
+        delivered = next(iter(count_families(context)))
+        assert looked == 0
+        values = [each.value for each in delivered.samples if each is not None]
+        assert values == list(range(100))

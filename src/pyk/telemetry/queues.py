@@ -6,7 +6,7 @@ knows better: a queue that nobody works on is the one to hear of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from pyk.coordinator.share_state.key import SharePartitionKey
@@ -18,6 +18,7 @@ from pyk.metrics import Family, Sample, counter, gauge, one
 from pyk.replication.partition import Isolation, Partition
 from pyk.sharing.delivery import Acknowledge
 from pyk.sharing.reading import walk
+from pyk.sharing.tally import Tally
 from pyk.turns import Work
 from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
@@ -85,24 +86,34 @@ def queue_families(context: Context) -> Iterator[Family]:
 
 def count_families(context: Context) -> Iterator[Family]:
     shares = context.shares_led
-    tallies = [
-        (labels, tally)
-        for key, tally in ({} if shares is None else shares.tallies).items()
-        if (labels := labels_of(context, key)) is not None
-    ]
-    delivered = [Sample(labels, each.deliveries) for labels, each in tallies]
+
+    tallies = {} if shares is None else shares.tallies
+
+    def labelled() -> Iterator[tuple[dict[str, str], Tally] | None]:
+        for key, tally in list(tallies.items()):
+            labels = labels_of(context, key)
+            yield None if labels is None else (labels, tally)
+
+    def samples(value: Callable[[Tally], float]) -> Iterator[Sample | None]:
+        return (each and Sample(each[0], value(each[1])) for each in labelled())
+
+    def acknowledged() -> Iterator[Sample | None]:
+        for each in labelled():
+            yield None
+            if each is not None:
+                labels, tally = each
+                for kind, count in sorted(tally.acknowledged.items()):
+                    yield Sample({**labels, "type": ACKNOWLEDGED[kind]}, count)
+
+    delivered = samples(lambda tally: tally.deliveries)
     yield counter("pyk_queue_deliveries_total", "Records handed to members.", delivered)
-    again = [Sample(labels, each.redeliveries) for labels, each in tallies]
+    again = samples(lambda tally: tally.redeliveries)
     yield counter("pyk_queue_redeliveries_total", "Of those, not for the first time.", again)
-    acknowledged = [
-        Sample({**labels, "type": ACKNOWLEDGED[kind]}, count)
-        for labels, each in tallies
-        for kind, count in sorted(each.acknowledged.items())
-    ]
-    yield counter("pyk_queue_acknowledged_total", "What members said of records.", acknowledged)
-    dead = [Sample(labels, each.dead_letters) for labels, each in tallies]
+    said = acknowledged()
+    yield counter("pyk_queue_acknowledged_total", "What members said of records.", said)
+    dead = samples(lambda tally: tally.dead_letters)
     yield counter("pyk_queue_dead_letters_total", "Records given up and kept aside.", dead)
-    lost = [Sample(labels, each.dead_letters_lost) for labels, each in tallies]
+    lost = samples(lambda tally: tally.dead_letters_lost)
     yield counter("pyk_queue_dead_letters_lost_total", "Given up, and could not be kept.", lost)
 
 
