@@ -33,7 +33,11 @@ from pyk.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
-from pyk.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pyk.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from pyk.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pyk.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -52,7 +56,7 @@ from tests.simulated_disk import SimulatedDisk
 
 MANY = DECIDED_AT_ONCE_MAX + 1
 WIDE = 9_000
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 
 T = TypeVar("T")
 
@@ -159,9 +163,38 @@ async def test_a_change_that_came_between_is_seen(broker: Context) -> None:
 
 def resources() -> DescribeConfigsRequest:
     one = DescribeConfigsResource(
-        resource_type=BROKER, resource_name=str(NODE_ID), configuration_keys=None
+        resource_type=BROKER, resource_name=str(NODE_ID), configuration_keys=["node.id"]
     )
-    return DescribeConfigsRequest(resources=[one] * 1000, include_synonyms=True)
+    return DescribeConfigsRequest(resources=[one] * 3000, include_synonyms=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (TOPIC, ("wide", "wider")),
+        (BROKER, (str(NODE_ID), str(NODE_ID))),
+        (BROKER, ("", "")),
+        (GROUP, ("ann", "bob")),
+        (CLIENT_METRICS, ("ann", "bob")),
+    ],
+)
+async def test_resources_that_are_alike_are_described_once(
+    broker: Context, kind: int, names: tuple[str, str]
+) -> None:
+    for name in ("wide", "wider"):
+        await create(broker, name)
+    resources = [
+        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        for name in names
+    ]
+    request = DescribeConfigsRequest(resources=resources)
+    response = describe_configs.handle(request, call(4), broker)
+    if isawaitable(response):
+        response = await response
+    assert isinstance(response, DescribeConfigsResponse)
+    one, other = response.results
+    assert [one.resource_name, other.resource_name] == [*names]
+    assert all(each is same for each, same in zip(one.configs, other.configs, strict=True))
 
 
 def epochs() -> OffsetForLeaderEpochRequest:

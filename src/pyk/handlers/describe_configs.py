@@ -5,7 +5,7 @@ A resource that is there twice is answered twice. No keys are all keys, and so i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from pyk.config.description import (
@@ -35,8 +35,8 @@ from pyk.wire.messages.describe_configs import (
 DYNAMIC_BROKER_LOGGER_CONFIG: Final = 6
 """A source, beside those of `config.description`."""
 
-Known: TypeAlias = dict[frozenset[tuple[str, str]], list[DescribeConfigsResourceResult]]
-"""What topics of the same configuration have in common: thousands of them are mostly alike."""
+Known: TypeAlias = dict[Hashable, list[DescribeConfigsResourceResult]]
+"""What resources of the same configuration have in common: thousands of them are mostly alike."""
 
 
 def handle(
@@ -74,6 +74,15 @@ def _configs(
     """All of its keys. Raise KafkaError."""
     image, name = broker.image, resource.resource_name
     settings = broker.settings_in(image)
+
+    def once(
+        values: Mapping[str, str], describe: Callable[[], Iterable[Entry]], of: str = ""
+    ) -> list[DescribeConfigsResourceResult]:
+        key = resource.resource_type, of, frozenset(values.items())
+        if key not in known:
+            known[key] = [_config(entry, request) for entry in describe()]
+        return known[key]
+
     match resource.resource_type:
         case ResourceType.TOPIC:
             check_topic_name(name)
@@ -81,32 +90,29 @@ def _configs(
                 # Kafka has no words for this one.
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
             values = image.topic_config(name).values
-            own = frozenset(values.items())
-            if own not in known:
-                entries = describe_topic(settings, values)
-                known[own] = [_config(entry, request) for entry in entries]
-            return known[own]
+            return once(values, lambda: describe_topic(settings, values))
         case ResourceType.BROKER if name == "":
-            entries = describe_cluster_defaults(settings)
+            return once({}, lambda: describe_cluster_defaults(settings), name)
         case ResourceType.BROKER:
             _check_is_here(name, broker)
-            entries = describe_broker(settings)
+            return once({}, lambda: describe_broker(settings), name)
         case ResourceType.BROKER_LOGGER:
             _check_is_here(name, broker)
             return [_logger(*each) for each in loggers.described().items()]
         case ResourceType.GROUP if name == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         case ResourceType.GROUP:
-            entries = describe_group(settings, image.group_config(name).values)
+            values = image.group_config(name).values
+            return once(values, lambda: describe_group(settings, values))
         case ResourceType.CLIENT_METRICS if name == "":
             message = "Client metrics subscription name must not be empty"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         case ResourceType.CLIENT_METRICS:
-            entries = describe_client_metrics(image.client_metrics_config(name).values)
+            values = image.client_metrics_config(name).values
+            return once(values, lambda: describe_client_metrics(values))
         case unknown:
             message = f"Resources of type {unknown} have no configuration here."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    return [_config(entry, request) for entry in entries]
 
 
 def _check_is_here(name: str, broker: Context) -> None:
