@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import socket
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -24,10 +25,12 @@ from pyk.broker import (
 )
 from pyk.config.changes import Operation
 from pyk.config.settings import BrokerSettings
+from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import incremental_alter_configs
 from pyk.handlers.config_resources import ResourceType
 from pyk.log.checkpoints import CLEAN_SHUTDOWN
+from pyk.log.opening import LogOpening
 from pyk.metadata.controller import set_broker_defaults
 from pyk.metadata.image import Configured
 from pyk.metadata.records import BROKER_DEFAULTS
@@ -219,3 +222,27 @@ async def test_a_start_that_finds_its_port_taken_leaves_logs_as_they_were_closed
             async with open_broker(BrokerSettings(config)):
                 pass
     assert (tmp_path / CLEAN_SHUTDOWN).read_bytes() == mark
+
+
+async def test_coordinators_have_their_logs_opened_in_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path) as broker:
+        await broker.context.groups.create_topic()
+        for number in range(20):
+            broker.context.leader_of(GROUP_TOPIC, number)
+    threads: list[int] = []
+
+    def attempt(opening: LogOpening, *given: object) -> object:
+        threads.append(threading.get_ident())
+        return real(opening, *given)
+
+    real: Callable[..., object] = LogOpening.attempt
+    monkeypatch.setattr(LogOpening, "attempt", attempt)
+    async with serving(tmp_path) as broker:
+        shards = broker.context.groups
+        with trio.fail_after(10):
+            while len(list(shards)) < 20:
+                await trio.lowlevel.checkpoint()
+    assert len(threads) == 20
+    assert threading.get_ident() not in threads

@@ -122,6 +122,7 @@ async def open_broker(
         await context.replicas.logs.move_strays_aside()
         threads = settings.config.num_recovery_threads_per_data_dir
         await recover_logs(context.replicas.logs, threads, world.offload, world.recovery)
+        await context.open_logs_of_coordinators()
         context.begin_coordinators()
         upkeep = Upkeep(
             context.replicas.logs,

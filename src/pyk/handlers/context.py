@@ -145,6 +145,15 @@ class Context(Struct, kw_only=True):
             self.tasks.keep_running(self.shares_led.run)
         return self.shares_led
 
+    async def open_logs_of_coordinators(self) -> None:
+        """What they have to load, in threads: a shard that begins opens its log where it is."""
+        topics = self.image.topics
+        await self.replicas.ensure_logs(
+            (topics[partition.topic], partition.partition)
+            for partition in sorted(self.directory.partitions)
+            if partition.topic in INTERNAL_TOPICS and partition.topic in topics
+        )
+
     def begin_coordinators(self) -> None:
         """Those that have something to load, or to finish."""
         topics = {partition.topic for partition in self.directory.partitions}
