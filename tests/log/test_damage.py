@@ -4,6 +4,7 @@ is passed over."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,56 @@ def test_what_is_before_the_damage_is_served() -> None:
     assert [header.base_offset for header in taken(piece)] == [0, 1]
     with pytest.raises(CorruptBatch):
         segment.read(2, 10**6)
+
+
+class CountingDisk(SimulatedDisk):
+    """Counts the bytes that are read of files."""
+
+    bytes_read = 0
+
+    def open(self, path: Path, *, must_exist: bool = False) -> Any:
+        file, disk = super().open(path, must_exist=must_exist), self
+
+        class Counting:
+            def read(self, position: int, size: int) -> bytes:
+                data = file.read(position, size)
+                disk.bytes_read += len(data)
+                return data
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(file, name)
+
+        return Counting()
+
+
+def test_whoever_reads_on_reads_little_twice() -> None:
+    """Slices that follow each other are sent as they are: only the first batch of each is read."""
+    disk = CountingDisk()
+    disk.make_directory(HOME)
+    segment = Segment(disk, HOME, 0)
+    for offset in range(1000):
+        append(segment, batch(offset))
+    segment.seal()
+    segment.flush()
+    segment, offset = opened(disk, 0, 1000), 0
+    read = []
+    while (piece := segment.read(offset, 20_000)) is not None:
+        read.append(disk.bytes_read)
+        offset = piece.end_offset
+    assert len(read) > 5
+    assert read[-1] - read[0] < (len(read) - 1) * 10_000
+
+
+@pytest.mark.parametrize("number", [0, 10, 20])
+def test_the_first_batch_of_each_slice_is_sound(number: int) -> None:
+    disk, positions = written(list(range(40)))
+    slice_bytes = positions[10]
+    disk.flip_bit(HOME / f"{0:020}.log", positions[number] + HEADER_BYTES + 3, 4)
+    segment = opened(disk, 0, 40)
+    for offset in range(0, number, 10):
+        assert segment.read(offset, slice_bytes) is not None
+    with pytest.raises(CorruptBatch):
+        segment.read(number, slice_bytes)
 
 
 def test_what_is_behind_the_damage_is_served_where_an_index_entry_leads() -> None:

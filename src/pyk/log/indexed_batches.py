@@ -34,7 +34,8 @@ NO_TIMESTAMP: Final = -1
 
 CHECKED_BATCHES: Final = 16
 """So many of what is read first after a start have their CRCs checked, if they are not large. All
-of them would take longer than to send them, and clients check them, too."""
+of them would take longer than to send them, and clients check them, too. Of what is read right
+behind it only the first has: whoever reads a log from its start reads thousands of slices."""
 
 OFFSET_SPAN_MAX: Final = 2**31 - 1
 """Indexes count offsets from the base in 32 bits."""
@@ -220,7 +221,12 @@ class IndexedBatches:
     def _check_slice(self, first: Placed, end: int, next_offset: int) -> tuple[int, int]:
         """Look at the first batches of what is old before it is read first: where the slice ends,
         and the next offset, before what is damaged. Raise CorruptBatch if nothing is."""
-        start, sound_end = first.position, first.position
+        start, sound_end, known = first.position, first.position, self._checked
+        if known and start == known.stop:
+            if first.header.size <= CHEAP_BYTES:
+                self._check_old(first)
+            self._checked = range(known.start, end)
+            return end, next_offset
         chunk = self._file.read(start, min(end - start, CHEAP_BYTES))
         batches = in_order(whole_in(chunk, start), first.header.base_offset, next_offset)
         try:
@@ -231,8 +237,7 @@ class IndexedBatches:
             if sound_end == start:
                 raise
             return sound_end, sound_offset.header.next_offset
-        known = self._checked
-        begin = known.start if start in known or start == known.stop else start
+        begin = known.start if start in known else start
         self._checked = range(begin, max(end, known.stop) if begin != start else end)
         return end, next_offset
 
