@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyk.errors import ErrorCode, KafkaError
 from pyk.log.epochs import UNDEFINED, EpochEnd
 from pyk.replication.partition import (
+    NO_EPOCH,
     Fetched,
     Isolation,
     Offsets,
