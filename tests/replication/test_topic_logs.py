@@ -23,11 +23,13 @@ from pyk.log.offset_checkpoints import Checkpoint
 from pyk.log.recovery import Recovery
 from pyk.metadata.image import ClusterImage, Configured, Topic
 from pyk.metadata.records import PartitionState
-from pyk.offload import Elsewhere, at_once
+from pyk.offload import Elsewhere
+from pyk.offload import at_once as at_once_elsewhere
 from pyk.replication.flushing import Flusher
 from pyk.replication.recovery import recover_logs
 from pyk.replication.replicas import Replicas
 from pyk.replication.topic_logs import _ENSURED_AT_ONCE, TopicLogs
+from pyk.turns import at_once
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
@@ -77,7 +79,7 @@ def disk() -> CountingDisk:
 def opened(
     disk: SimulatedDisk,
     of: Topic,
-    offload: Elsewhere = at_once,
+    offload: Elsewhere = at_once_elsewhere,
     newest: Callable[[], ClusterImage] | None = None,
     configs: dict[str, str] | None = None,
 ) -> TopicLogs:
@@ -253,14 +255,17 @@ async def test_a_topic_is_asked_once_what_its_many_logs_are_to_do(disk: Counting
 
     logs._config_of = replicas._config_of = counted
     replicas.on_image(image(of))
+    at_once(replicas.configure())
     asked = 0
     replicas.on_image(image(of))
-    assert asked == 2, "these are the defaults"
+    at_once(replicas.configure())
+    assert asked == 1, "these are the defaults"
     configs["retention.ms"] = "2000"
     configs["min.insync.replicas"] = "2"
     asked = 0
     replicas.on_image(image(of))
-    assert asked == 4
+    at_once(replicas.configure())
+    assert asked == 2
     assert {log.config.retention_ms for log in logs.directory.logs.values()} == {2000}
     assert {partition.min_insync_replicas for partition in replicas} == {2}
 
@@ -514,7 +519,7 @@ async def test_what_recovery_cuts_off_is_told(
     killed.flip_bit(path, killed.size(path) - 1, 0)
     again = TopicLogs(DataDirectory.hold(killed, ROOT / "data"), logs._config_of, image(of))
     again.directory.begin()
-    await recover_logs(again, 1, at_once, Recovery())
+    await recover_logs(again, 1, at_once_elsewhere, Recovery())
     assert caplog.text.count("bytes were cut off the end of orders-1") == 1
     assert "orders-0" not in caplog.text
 

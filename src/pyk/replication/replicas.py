@@ -132,14 +132,20 @@ class Replicas:
         is_outdated = self.logs.take_outdated()
         if is_outdated is None:
             return
-        logs = self._directory.logs
+        logs, image = self._directory.logs, self.logs.image
+        configs: dict[str, TopicConfig] = {}
         for partition, log in list(logs.items()):
             if is_outdated(partition.topic) and logs.get(partition) is log:
+                if self.logs.image is not image:
+                    image, configs = self.logs.image, {}
+                if partition.topic not in configs:
+                    configs[partition.topic] = self._config_of(partition.topic)
+                config = configs[partition.topic]
                 led = self._led.get(partition)
                 if led is not None and led.log is log:
-                    led.configure(self._config_of(partition.topic))
+                    led.configure(config)
                 else:
-                    self.logs.configure(partition, log)
+                    self.logs.configure(partition, log, config)
             yield
 
     def _begin_to_lead(self, topic: Topic, partition: TopicPartition) -> Partition:

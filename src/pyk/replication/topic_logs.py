@@ -220,10 +220,14 @@ class TopicLogs:
             return lambda topic: True
         return configured.__contains__ if configured else None
 
-    def configure(self, partition: TopicPartition, log: Log) -> None:
-        """Give it what its topic asks for."""
-        config = self.config_of_log(partition, self.directory.topic_ids[partition])
-        log.config = config or log.config
+    def configure(self, partition: TopicPartition, log: Log, config: TopicConfig) -> None:
+        """Give it what its topic asks for, if that is its topic."""
+        if self._is_wanted(partition, self.directory.topic_ids[partition]):
+            log.config = LogConfig.of(config)
+
+    @property
+    def image(self) -> ClusterImage:
+        return self._image
 
     async def delete_logs(self) -> None:
         """Delete the logs of topics that are gone, as topics go, until cancelled. What the disk
