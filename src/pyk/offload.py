@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from traceback import clear_frames
 from typing import Protocol, TypeAlias, TypeVar
 
 import trio
@@ -25,7 +26,20 @@ class Interrupted(Exception):
 
 
 async def in_thread(run: Callable[[], T], /) -> T:
-    return await trio.to_thread.run_sync(run)
+    return await trio.to_thread.run_sync(_forget_locals_of_failures, run)
+
+
+def _forget_locals_of_failures(run: Callable[[], T]) -> T:
+    # An exception that leaves a thread is part of a reference cycle, and its frames hold what they
+    # worked on, such as a batch that was inflated: megabytes, until the garbage collector comes.
+    try:
+        return run()
+    except Exception as failure:
+        link: BaseException | None = failure
+        while link is not None:
+            clear_frames(link.__traceback__)
+            link = link.__cause__ or link.__context__
+        raise
 
 
 async def at_once(run: Callable[[], T], /) -> T:
