@@ -16,7 +16,7 @@ from pyk.errors import ErrorCode
 from pyk.handlers import produce as produce_
 from pyk.handlers.appends import GRACE
 from pyk.handlers.call import InTurn
-from pyk.handlers.context import Context
+from pyk.handlers.context import INFLATED_AT_ONCE, Context
 from pyk.log.validation import READ_AT_ONCE_BYTES_MAX
 from pyk.offload import at_once
 from pyk.types import TopicPartition
@@ -133,6 +133,41 @@ async def test_a_few_bytes_that_inflate_to_many_are_inflated_elsewhere(
     assert isinstance(response, InTurn)
     assert outcomes(await response) == [(ErrorCode.NONE, 0)] * PARTITIONS
     assert elsewhere.count == PARTITIONS
+
+
+async def test_few_batches_are_inflated_at_the_same_time(
+    broker: Context, elsewhere: Elsewhere, nursery: trio.Nursery
+) -> None:
+    """Each may take tens of megabytes, whatever its size on the wire."""
+    started, most = 0, 0
+    may_go_on = trio.Event()
+
+    async def hold() -> None:
+        nonlocal started, most
+        started += 1
+        most = max(most, started)
+        await may_go_on.wait()
+        started -= 1
+
+    elsewhere.before.append(hold)
+    responses = [
+        begin(broker, request_for(COMPACTED, batch(1000), range(number, number + 1)))
+        for number in range(PARTITIONS)
+    ]
+    found: list[object] = []
+
+    async def collect(response: object) -> None:
+        assert isawaitable(response)
+        found.append(await response)
+
+    for response in responses:
+        nursery.start_soon(collect, response)
+    await trio.testing.wait_all_tasks_blocked()
+    assert most == INFLATED_AT_ONCE < PARTITIONS
+    may_go_on.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert [outcomes(each) for each in found] == [[(ErrorCode.NONE, 0)]] * PARTITIONS
+    assert most == INFLATED_AT_ONCE
 
 
 @pytest.mark.parametrize("topic", [COMPACTED, RECOMPRESSED])

@@ -220,7 +220,7 @@ async def _append_in_time(
             return done
         now_ms, config = broker.now_ms(), partition.log.config
         records = _records(each, call)
-        prepared = await broker.offload(lambda: prepare(records, config, now_ms, Origin.CLIENT))
+        prepared = await broker.inflate(lambda: prepare(records, config, now_ms, Origin.CLIENT))
         topic = find_topic(data, call, broker)
         partition = broker.replicas.leader_of(topic, each.index)
         produced = partition.produce_prepared(

@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 DECIDED_AT_ONCE_MAX: Final = 50
 """How many topics, partitions or configurations may be decided about before others have a turn."""
+INFLATED_AT_ONCE: Final = 4
+"""Requests whose batches are inflated in threads at the same time: a batch of a few bytes may take
+tens of megabytes then."""
 OPENING_PATIENCE: Final = 5.0
 """Seconds that a reader waits for logs to be opened."""
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
@@ -70,6 +73,9 @@ class Context(Struct, kw_only=True):
     failures: Failures
     offload: Elsewhere = in_thread
     """Where work is done that would keep others waiting."""
+    inflations: trio.CapacityLimiter = field(
+        default_factory=lambda: trio.CapacityLimiter(INFLATED_AT_ONCE)
+    )
     news: News = field(default_factory=News)
     """What requests bring to those who wait."""
     group_shards: GroupShards | None = None
@@ -177,6 +183,11 @@ class Context(Struct, kw_only=True):
             now_ms=self.now_ms,
             offload=self.offload,
         )
+
+    async def inflate(self, run: Callable[[], T]) -> T:
+        """Run what inflates batches in a thread, when few others do so."""
+        async with self.inflations:
+            return await self.offload(run)
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:
         """The settings with the dynamic layers of an image, which may be newer than those in use.
