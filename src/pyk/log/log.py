@@ -554,10 +554,12 @@ class Log:
                 return
 
     def begin_flush(self) -> Flush:
-        """What to sync, in any thread. Then `end_flush` is told."""
+        """What to sync, in any thread. Then `end_flush` is told. It is about the first of many
+        segments that are to be flushed."""
         flush = self._segments.begin_flush(self._state.unsynced)
         self._state.unsynced = []
-        self._unbegun_since = None
+        if flush.is_complete:
+            self._unbegun_since = None
         return flush
 
     def end_flush(self, flush: Flush) -> None:
@@ -566,9 +568,12 @@ class Log:
 
     def flush(self) -> None:
         """Make everything durable that was appended so far."""
-        flush = self.begin_flush()
-        flush.run()
-        self.end_flush(flush)
+        is_complete = False
+        while not is_complete:
+            flush = self.begin_flush()
+            flush.run()
+            self.end_flush(flush)
+            is_complete = flush.is_complete
         self.epochs.flush()
 
     def close(self) -> None:

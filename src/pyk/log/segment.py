@@ -182,6 +182,14 @@ class Segment(IndexedBatches):
                 pass
         self.next_offset = following
 
+    @property
+    def has_open_file(self) -> bool:
+        return self._handle is not None
+
+    def close_file(self) -> None:
+        """Hold no descriptor of the log's file until it is used again, flushed or not."""
+        self._handle = None
+
     def release(self) -> None:
         """Hold no descriptors until the segment is used again. It must have been flushed."""
         assert not self.is_dirty

@@ -15,9 +15,11 @@ What makes a crash at any point harmless:
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -45,8 +47,11 @@ DRAFT = ".tmp"
 KEYS = "keys" + CLEANED
 """Where a compaction keeps the keys that do not fit into memory."""
 OPENED_MAX = 128
-"""So many segments of a log are kept open for those who read: each holds a descriptor. What is not
-flushed yet stays open beyond that."""
+"""So many segments of a log are kept open for readers: each holds a descriptor. Others that are not
+flushed yet stay without one."""
+FLUSHED_AT_ONCE = 64
+"""Segments that one flush makes durable: each has three files, which are open meanwhile. A producer
+may fill segments faster than the disk takes them, so there may be thousands."""
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 REMOVED = (".index", ".timeindex", ".log", ".txnindex")
 """In which order they go: a log without the first two, which a crash may leave, builds them anew,
@@ -71,6 +76,10 @@ class Flush(NamedTuple):
     disk: Disk
     truncations: int
     number: int
+    flushed: list[int]
+    """The bases of the segments that are durable then."""
+    is_complete: bool
+    """Whether no other segments are to be flushed."""
 
     def run(self) -> None:
         """Raise SyncFailed."""
@@ -98,6 +107,8 @@ class Segments:
         self._is_cut = False
         """Whether a truncation has failed before it was durable."""
         self._under_way: list[Flush] = []
+        self._reopened: deque[int] = deque()
+        """Bases of full segments that are not flushed, whose files were opened again to be read."""
         self._doomed: dict[str, int | None] = {}
         """Files that were renamed away, and when they may be removed."""
         self._sizes: dict[int, int] = {}
@@ -229,6 +240,8 @@ class Segments:
     def at(self, base: int) -> Segment:
         """The segment with that base, opened if need be."""
         found = self._opened.get(base)
+        if found is not None and not found.has_open_file and base != self._bases[-1]:
+            self._note_reopened(base)
         if found is None:
             self._complete_swap()
             interval = self.config.index_interval_bytes
@@ -248,6 +261,13 @@ class Segments:
         for base, segment in list(islice(self._opened.items(), OPENED_MAX // 2)):
             if not segment.is_dirty and base != self._bases[-1]:
                 self._let_go(base, segment)
+
+    def _note_reopened(self, base: int) -> None:
+        self._reopened.append(base)
+        if len(self._reopened) > OPENED_MAX:
+            oldest = self._opened.get(self._reopened.popleft())
+            if oldest is not None and oldest is not self._opened.get(self._bases[-1]):
+                oldest.close_file()
 
     def _let_go(self, base: int, segment: Segment) -> None:
         segment.release()
@@ -339,41 +359,57 @@ class Segments:
         return gone
 
     def write_indexes(self) -> Work[None]:
-        """Write what has gathered for the indexes of one segment after the other, of which there
-        may be hundreds: `begin_flush` has little to do then. Raise OSError."""
-        pending, done = dict(self._opened), set[int]()
-        count = len(pending) + 1
+        """Write what has gathered for the indexes that the next flush is about, one segment after
+        the other: `begin_flush` has little to do then. Raise OSError."""
+        done, count = set[int](), FLUSHED_AT_ONCE + 1
+        pending = self._next_to_flush()
         # Those that begin meanwhile have their turn too, as long as they become fewer.
         while 0 < len(pending) < count:
             count = len(pending)
-            for base, segment in pending.items():
+            for base, segment in pending:
                 # Others may have removed it since the last turn.
                 if self._opened.get(base) is segment:
                     segment.write_indexes()
                 done.add(base)
                 yield
-            pending = {base: each for base, each in self._opened.items() if base not in done}
+            pending = [(base, each) for base, each in self._next_to_flush() if base not in done]
+
+    def _next_to_flush(self) -> list[tuple[int, Segment]]:
+        """The first segments that have anything to be flushed, in order."""
+        dirty = [(base, segment) for base, segment in self._opened.items() if segment.is_dirty]
+        dirty.sort(key=itemgetter(0))
+        return dirty[:FLUSHED_AT_ONCE]
 
     def begin_flush(self, also: Iterable[Synced] = ()) -> Flush:
         """What to sync, other new files of the log included, so that all that was appended is
-        durable. When that is done, `end_flush` is told. Raise OSError, and it is as if this had
-        not been called."""
+        durable, or of many segments the first ones. When that is done, `end_flush` is told. Raise
+        OSError, and it is as if this had not been called."""
+        portion = self._next_to_flush()
         # What is handed out is not handed out again, so nothing may fail once that has begun.
-        for segment in self._opened.values():
+        for _, segment in portion:
             segment.write_indexes()
         # One that is under way has files that are not durable yet.
         files = [*also, *(file for flush in self._under_way for file in flush.files)]
         has_new_names = bool(files)
         # What is durable may have an index that was built anew, so it is not only about the end.
-        for segment in self._opened.values():
+        for _, segment in portion:
             unsynced = segment.write()
             files += unsynced.files
             has_new_names |= unsynced.has_new_names
+        left = self._next_to_flush()
+        end_offset = left[0][0] if left else self.end_offset
         directory = self._directory if has_new_names else None
         files = list(dict.fromkeys(files))
         self._flushes += 1
         flush = Flush(
-            self.end_offset, files, directory, self._disk, self._truncations, self._flushes
+            end_offset,
+            files,
+            directory,
+            self._disk,
+            self._truncations,
+            self._flushes,
+            [base for base, _ in portion],
+            not left,
         )
         self._under_way.append(flush)
         return flush
@@ -383,12 +419,21 @@ class Segments:
         self._under_way = [other for other in self._under_way if other.number > flush.number]
         if flush.truncations == self._truncations:
             self.flushed_end = max(self.flushed_end, flush.end_offset)
+        if not flush.is_complete:
+            # There are many, and those need not be open any more.
+            for base in flush.flushed:
+                segment = self._opened.get(base)
+                if segment is not None and not segment.is_dirty and base != self._bases[-1]:
+                    self._let_go(base, segment)
 
     def flush(self) -> int:
         """Make everything appended so far durable. The offset before which it is."""
-        flush = self.begin_flush()
-        flush.run()
-        self.end_flush(flush)
+        is_complete = False
+        while not is_complete:
+            flush = self.begin_flush()
+            flush.run()
+            self.end_flush(flush)
+            is_complete = flush.is_complete
         return self.flushed_end
 
     def release(self) -> None:
@@ -526,6 +571,10 @@ class Segments:
     def _begin(self, base: int) -> None:
         active = self.active
         active.seal()
+        if len(self._opened) > OPENED_MAX:
+            # Whoever flushes it opens it again. An error of the disk until then is told to the
+            # first who syncs the file, also by another descriptor.
+            active.close_file()
         if active.base_offset != base:
             self._create(base)
 

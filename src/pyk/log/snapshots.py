@@ -42,6 +42,10 @@ SUFFIX = ".snapshot"
 QUICK_PRODUCERS: Final = 1000
 """How many are written at once, in a few milliseconds. More wait for a thread."""
 
+PENDING_MAX: Final = 64
+"""How many are open until they are durable. If segments fill faster than they are flushed, the
+newest takes the place of the one before it: replaying begins earlier after a crash."""
+
 _SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_START = struct.Struct(">hI")
 _CRC_AT: Final = 2
@@ -74,6 +78,10 @@ class Snapshot:
         """Write it and make it durable, in any thread. If another one is about to, it is left to
         that. Raise SyncFailed."""
         self._write(and_sync=True)
+
+    def discard(self) -> None:
+        """The file was removed. It is closed, unless it is being written."""
+        self._unused.clear()
 
     def _write(self, *, and_sync: bool) -> None:
         try:
@@ -115,6 +123,11 @@ class Snapshots:
     def take(self, offset: int, producers: Producers) -> Snapshot:
         """What is known at this offset. The file is to be synced, and its name. Raise OSError."""
         self._remove(offset)
+        if len(self.pending) >= PENDING_MAX:
+            newest = max(self._pending)
+            discarded = self._pending[newest]
+            self._remove(newest)
+            discarded.discard()
         file = self._disk.open(self._path(offset))
         insort(self._offsets, offset)
         snapshot = self._pending[offset] = Snapshot(file, list(producers))
