@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.shard import Shard
@@ -19,6 +19,7 @@ from pyk.coordinator.share.initialization import Initialization
 from pyk.coordinator.share.partitions import ByTopic, Known
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import KafkaError
+from pyk.turns import Work, answered
 from pyk.types import Uuid
 
 if TYPE_CHECKING:
@@ -120,23 +121,43 @@ def for_each(
     keys: Iterable[SharePartitionKey],
     call: Callable[[SharePartitionKey], Awaitable[None] | None],
 ) -> Errors | Awaitable[Errors]:
-    errors: Errors = {}
-    waits: list[tuple[SharePartitionKey, Awaitable[None]]] = []
+    """Call it for each key, in turns: a group may read thousands of partitions."""
+    called = answered(_call_each(keys, call))
+    if not isinstance(called, _Called):
+        return _rest_in_turns(called)
+    return _rest(called) if called.waits else called.errors
+
+
+class _Called(NamedTuple):
+    errors: Errors
+    waits: list[tuple[SharePartitionKey, Awaitable[None]]]
+
+
+def _call_each(
+    keys: Iterable[SharePartitionKey],
+    call: Callable[[SharePartitionKey], Awaitable[None] | None],
+) -> Work[_Called]:
+    called = _Called({}, [])
     for key in keys:
         try:
             outcome = call(key)
         except KafkaError as refusal:
-            errors[key] = refusal
+            called.errors[key] = refusal
         else:
             if outcome is not None:
-                waits.append((key, outcome))
-    return _rest(errors, waits) if waits else errors
+                called.waits.append((key, outcome))
+        yield
+    return called
 
 
-async def _rest(errors: Errors, waits: list[tuple[SharePartitionKey, Awaitable[None]]]) -> Errors:
-    for key, outcome in waits:
+async def _rest_in_turns(calling: Awaitable[_Called]) -> Errors:
+    return await _rest(await calling)
+
+
+async def _rest(called: _Called) -> Errors:
+    for key, outcome in called.waits:
         try:
             await outcome
         except KafkaError as refusal:
-            errors[key] = refusal
-    return errors
+            called.errors[key] = refusal
+    return called.errors
