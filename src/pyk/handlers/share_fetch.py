@@ -252,8 +252,8 @@ class Reader:
         return None
 
     def _look(self) -> tuple[dict[SharedPartition, Seen], int, Results]:
-        """What is there, up to the first partition that has enough by itself, and its size. Each
-        may have as much of the answer as the others."""
+        """What is there, up to the first partition that has enough by itself, or as much as is
+        handed out at a time, and its size. Each may have as much of the answer as the others."""
         bytes_max = max(self._max_bytes // len(self.shares), 1)
         found: dict[SharedPartition, Seen] = {}
         failed: Results = {}
@@ -267,8 +267,10 @@ class Reader:
             if seen is not None:
                 found[partition] = seen
                 size += seen.piece.records.size
-                is_enough = size >= self._min_bytes
-                if is_enough and not is_alone and share.offers(seen, self._wish.records_max):
+                if is_alone or size < self._min_bytes:
+                    continue
+                is_full = len(found) >= PARTITIONS_AT_ONCE
+                if is_full or share.offers(seen, self._wish.records_max):
                     break
         return found, size, failed
 
