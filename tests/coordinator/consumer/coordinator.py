@@ -55,6 +55,9 @@ _PAYLOADS = {
 }
 _KEYS = by_record_type(*(d for name, d in _PAYLOADS.items() if name.endswith("Key")))
 
+DELETED = "deleted "
+"""What the name of a topic that is gone begins with."""
+
 Held = dict[str, set[int]]
 """Partitions by the names of their topics."""
 
@@ -272,7 +275,8 @@ class Coordinator:
         return self.image.topics[name].topic_id
 
     def name(self, topic_id: Uuid) -> str:
-        return self.image.names.get(topic_id, "gone")
+        """A deleted topic goes by its id: there may be several."""
+        return self.image.names.get(topic_id, DELETED + topic_id.hex())
 
     def _partitions(self, held: Held) -> list[TopicPartitions]:
         return [
