@@ -29,8 +29,8 @@ from pyk.replication.partition import Marker, Partition
 from pyk.wire.compression import Compression
 from pyk.wire.payloads.offset_records import OffsetCommitKey, OffsetCommitValue
 from pyk.wire.prefixed import ControlType, by_record_type
+from pyk.wire.records import RECORDS_BYTES_MAX, build_batch
 from pyk.wire.records import Record as StoredRecord
-from pyk.wire.records import build_batch
 from tests.log.test_log import ANN, marker
 from tests.replication.test_partition import led
 
@@ -367,6 +367,31 @@ async def test_records_that_cannot_be_read_are_passed_over_and_counted() -> None
     await shard.load()
     assert see(shard) == ["good"]
     assert shard.unreadable == 4
+
+
+async def test_a_compressed_batch_is_loaded_however_far_it_inflates() -> None:
+    partition = led()
+    long = word("long", note="x" * 30_000)
+    words = [long] * (RECORDS_BYTES_MAX // 30_000) + [word("last")]
+    stored = Journal(partition, TYPES, OPTIONS).encoded(words, NOW_MS)
+    data = build_batch(stored, compression=Compression.GZIP)
+    partition.log.append(bytearray(data), leader_epoch=4, now_ms=NOW_MS)
+    partition.log.advance_high_watermark(partition.log.end_offset)
+    shard = unloaded(partition)
+    await shard.load()
+    assert see(shard) == ["long", "last"]
+
+
+async def test_a_batch_that_would_inflate_too_far_for_its_readers_is_refused() -> None:
+    journal = Journal(led(), TYPES, JournalOptions(Compression.GZIP, TIMEOUT))
+    shard = Shard(Tally(), journal, lambda: NOW_MS)
+    shard.begin()
+    long = word("long", note="x" * 30_000)
+    with pytest.raises(KafkaError) as refusal:
+        add(shard, *[long] * (1 + RECORDS_BYTES_MAX // 30_000))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert add(shard, word("short")) == "added"
+    assert see(shard) == ["short"]
 
 
 async def test_a_log_longer_than_a_read_is_loaded_whole() -> None:

@@ -30,7 +30,7 @@ from pyk.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pyk.wire.records import read_records
+from pyk.wire.records import RECORDS_BYTES_MAX, read_records
 from tests.coordinator.test_group_coordinator import begin, find
 from tests.coordinator.transactional_client import Client
 from tests.coordinator.transactional_client import opened as transactional_broker
@@ -167,6 +167,49 @@ async def test_each_partition_has_its_answer() -> None:
         assert known(broker).keys() == set(range(COUNT)) - {7, COUNT - 1}
 
 
+async def test_a_client_that_hangs_up_meanwhile_has_committed() -> None:
+    async with opened() as broker:
+        await hanging_up(lambda: commit(broker, range(COUNT)), broker)
+        with trio.fail_after(5):
+            while len(known(broker)) < COUNT:
+                await trio.lowlevel.checkpoint()
+
+
+async def test_what_readers_of_the_log_would_not_inflate_is_not_committed() -> None:
+    static = {"offsets.topic.compression.codec": str(Compression.GZIP.value)}
+    static["offset.metadata.max.bytes"] = "6000"
+    numbers = range(COUNT)
+    assert len(TOO_LONG) * COUNT < RECORDS_BYTES_MAX < len(TOO_LONG) * COUNT * 2
+    async with opened(**static) as broker:
+        assert set(await commit(broker, numbers, long=tuple(numbers))) == {ErrorCode.NONE}
+        committed = known(broker)
+        topics = ["one", "two"]
+        for name in topics:
+            await create(broker, name, COUNT)
+        partitions = [
+            OffsetCommitRequestPartition(
+                partition_index=number, committed_offset=1, committed_metadata=TOO_LONG
+            )
+            for number in numbers
+        ]
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            topics=[
+                OffsetCommitRequestTopic(name=name, partitions=partitions)
+                for name in (*topics, "unknown")
+            ],
+        )
+        response = await ask(offset_commit.handle, offset_commit.refuse, request, broker, 9)
+        assert {
+            topic.name: {each.error_code for each in topic.partitions} for topic in response.topics
+        } == {
+            **{name: {ErrorCode.UNKNOWN_SERVER_ERROR} for name in topics},
+            "unknown": {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION},
+        }
+        assert known(broker) == committed
+        assert [len(records) for records in batches(broker)] == [COUNT]
+
+
 async def test_nothing_is_committed_for_a_topic_that_is_deleted_meanwhile() -> None:
     async with opened() as broker, between(broker) as others:
         others.do = lambda: delete(broker)
@@ -239,6 +282,33 @@ async def test_many_are_committed_in_a_transaction(is_made_anew: bool) -> None:
         topic_id = broker.image.topics[WIDE].topic_id
         assert {value.topic_id for value in found.values()} == {topic_id}
         assert max(len(records) for records in batches(broker)) == COUNT
+
+
+async def test_a_client_that_hangs_up_meanwhile_has_committed_in_its_transaction() -> None:
+    async with transactional_broker() as broker:
+        await create(broker, WIDE, COUNT)
+        client = Client(broker)
+        await client.init()
+        await hanging_up(lambda: commit_in_transaction(client), broker)
+        offsets = broker.groups.of(GROUP).machine.offsets
+        with trio.fail_after(5):
+            while not offsets.pending(GROUP):
+                await trio.lowlevel.checkpoint()
+        await client.commit()
+        assert len(known(broker)) == COUNT
+
+
+async def hanging_up(send: Callable[[], Awaitable[object]], broker: Context) -> None:
+    """The client does so while its request is prepared."""
+    with trio.CancelScope() as client:
+        async with between(broker) as others:
+
+            async def hang_up() -> None:
+                client.cancel()
+
+            others.do = hang_up
+            await send()
+    assert client.cancelled_caught
 
 
 async def commit_in_transaction(client: Client) -> set[int]:

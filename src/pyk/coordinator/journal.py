@@ -31,8 +31,8 @@ from pyk.wire.prefixed import (
     encode_key,
     encode_value,
 )
+from pyk.wire.records import RECORDS_BYTES_MAX, build_batch_of, encode_records, read_records
 from pyk.wire.records import Record as StoredRecord
-from pyk.wire.records import build_batch, build_batch_of, encode_records, read_records
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -43,6 +43,9 @@ ENCODED_AT_ONCE: Final = 256
 """Records, before others may have their turn."""
 READ_BYTES: Final = 1 << 20
 """How much of a log is read at a time."""
+LOADED_BYTES_MAX: Final = 2**31 - 1
+"""What the records of a compressed batch may inflate to when a shard is loaded. `append` allows no
+more than others read, but a log may be older than that limit."""
 
 _REFUSALS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -129,13 +132,10 @@ class Journal:
                 "is_transactional": True,
             }
         if payload is None:
-            batch = build_batch(
-                self._encoded(records, now_ms), compression=self._compression, **of_producer
-            )
-        else:
-            batch = build_batch_of(
-                payload.data, len(records), now_ms, compression=payload.compression, **of_producer
-            )
+            payload = self.compressed([self._encoded(records)])
+        batch = build_batch_of(
+            payload.data, len(records), now_ms, compression=payload.compression, **of_producer
+        )
         try:
             produced = self._partition.produce(
                 batch,
@@ -164,10 +164,47 @@ class Journal:
         if produced.is_flush_due:
             self._flush_due_before = produced.added.last_offset + 1
 
-    def _encoded(self, records: Sequence[Record], now_ms: int) -> list[StoredRecord]:
+    def encode_in_turns(self, records: Sequence[Record]) -> Work[list[bytes]]:
+        """What `compressed` makes a payload of, for `append`: to encode many takes longer than to
+        append them. Raise KafkaError."""
+        pieces: list[bytes] = []
+        left = self._encoded_bytes_max
+        for start in range(0, len(records), ENCODED_AT_ONCE):
+            piece = self._encoded(records[start : start + ENCODED_AT_ONCE], start)
+            left -= len(piece)
+            if left < 0:
+                raise self._too_large()
+            pieces.append(piece)
+            yield
+        return pieces
+
+    def compressed(self, pieces: Sequence[bytes]) -> Payload:
+        """It may be called in a thread. Raise KafkaError."""
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        if len(data) > self._encoded_bytes_max:
+            raise self._too_large()
+        return Payload(compress(self._compression, data), self._compression)
+
+    @property
+    def _encoded_bytes_max(self) -> int:
+        """How many bytes the records of a batch may have before they are compressed: a batch is
+        written only if whoever reads the log later is ready to inflate it."""
+        if self._compression is Compression.NONE:
+            return self._partition.log.config.max_message_bytes
+        return RECORDS_BYTES_MAX
+
+    def _too_large(self) -> KafkaError:
+        return as_coordinator(
+            KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the records have more than {self._encoded_bytes_max} bytes together",
+            )
+        )
+
+    def _encoded(self, records: Sequence[Record], first_offset: int = 0) -> bytes:
         """Raise KafkaError."""
         try:
-            return self.encoded(records, now_ms)
+            stored = self.encoded(records, 0, first_offset)
         except (ValueError, struct.error) as wrong:
             # A client has asked for a number or a name that no record has room for.
             more = self._unwritable.next_line()
@@ -175,6 +212,7 @@ class Journal:
                 what = self._partition.partition
                 logger.exception("a record of %s cannot be written%s", what, more)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(wrong)) from wrong
+        return encode_records(stored, base_offset=0, base_timestamp=0)
 
     def encoded(
         self, records: Sequence[Record], now_ms: int, first_offset: int = 0
@@ -188,16 +226,6 @@ class Journal:
             )
             for offset, record in enumerate(records, start=first_offset)
         ]
-
-    def payload_of(self, records: Sequence[Record]) -> Work[Payload]:
-        """Encode them before `append`: for many that takes longer than to append them."""
-        pieces = []
-        for start in range(0, len(records), ENCODED_AT_ONCE):
-            some = self.encoded(records[start : start + ENCODED_AT_ONCE], 0, start)
-            pieces.append(encode_records(some, base_offset=0, base_timestamp=0))
-            yield
-        data = compress(self._compression, b"".join(pieces), None)
-        return Payload(data, self._compression)
 
     def prune(self, offset: int) -> None:
         """Let the log start there, as far as it is committed. It is no harm if it does not after a
@@ -257,7 +285,7 @@ class Journal:
         return LogUnreadable(f"{topic}-{number}/{segment:020}.log, at offset {offset}: {error}")
 
     def _decoded(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
-        for stored in read_records(data, position, header):
+        for stored in read_records(data, position, header, bytes_max=LOADED_BYTES_MAX):
             try:
                 record = self._record(stored)
             except ProtocolError:

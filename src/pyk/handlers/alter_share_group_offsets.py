@@ -11,7 +11,8 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import check_enabled, check_group_id, settled, to_the_end
+from pyk.handlers.group_calls import to_the_end
+from pyk.handlers.share_calls import check_enabled, check_group_id, settled
 from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

@@ -9,7 +9,8 @@ from pyk.coordinator.share_lifecycle import Errors
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import check_enabled, check_group_id, settled, to_the_end
+from pyk.handlers.group_calls import to_the_end
+from pyk.handlers.share_calls import check_enabled, check_group_id, settled
 from pyk.types import ZERO_UUID
 from pyk.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,

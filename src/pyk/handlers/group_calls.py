@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import trio
 
 from pyk.coordinator.group import Caller
 from pyk.errors import ErrorCode, KafkaError
@@ -16,8 +17,8 @@ from pyk.turns import Work, answered, in_turns
 
 if TYPE_CHECKING:
     from pyk.coordinator.groups import Groups
-    from pyk.coordinator.journal import Journal
     from pyk.coordinator.offsets import Commit
+    from pyk.coordinator.shard import Shard
 
 COMMITTED_AT_ONCE_MAX: Final = 1_000
 """Partitions: four milliseconds."""
@@ -77,21 +78,38 @@ async def sorted_and_prepared(
     sort: Callable[[list[T], ClusterImage], tuple[list[T], list[A]]],
     prepare: Callable[[Groups, list[T]], Work[Commit]],
     broker: Context,
-) -> tuple[list[T], list[A], Commit | None]:
+) -> tuple[list[T], list[A], Commit | KafkaError | None]:
     """The topics of a wide commit that there are, the answers for all others, and the commit of the
-    former. All that takes long is done here, in turns, before the decision, which is still one.
-    Nothing is prepared for topics to which something has happened meanwhile."""
+    former, or why there can be none. All that takes long is done here, in turns and in threads,
+    before the decision, which is still one. Nothing is prepared for topics to which something has
+    happened meanwhile."""
     image = broker.image
     known, unknown = await in_turns(_sorted_in_turns(topics, lambda some: sort(some, image)))
-    commit = None
-    with suppress(KafkaError):  # The decision is refused for the same.
-        shard = broker.groups.of(group_id)
-        shard.check_loaded()
-        if known:
-            commit = await in_turns(_encoded(prepare(shard.machine, known), shard.journal))
+    commit: Commit | KafkaError | None = None
+    if known:
+        try:
+            commit = await _prepared(broker.groups.of(group_id), known, prepare, broker)
+        except KafkaError as refusal:
+            commit = refusal
     if not broker.image.has_same((topic.name for topic in known), image):
         return *sort(topics, broker.image), None
     return known, unknown, commit
+
+
+async def _prepared(
+    shard: Shard[Groups],
+    topics: list[T],
+    prepare: Callable[[Groups, list[T]], Work[Commit]],
+    broker: Context,
+) -> Commit:
+    """Raise KafkaError."""
+    shard.check_loaded()
+    commit = await in_turns(prepare(shard.machine, topics))
+    if not commit.records:
+        return commit
+    pieces = await in_turns(shard.journal.encode_in_turns(commit.records))
+    payload = await broker.offload(lambda: shard.journal.compressed(pieces))
+    return commit._replace(payload=payload)
 
 
 def _sorted_in_turns(
@@ -106,11 +124,6 @@ def _sorted_in_turns(
     return known, unknown
 
 
-def _encoded(work: Work[Commit], journal: Journal) -> Work[Commit]:
-    commit = yield from work
-    return commit._replace(payload=(yield from journal.payload_of(commit.records)))
-
-
 def merged(unknown: list[T], answered: list[T]) -> list[T]:
     """The answers for what is not there, each before those for what is there of its topic."""
     by_name = {topic.name: topic for topic in unknown}
@@ -122,6 +135,31 @@ def merged(unknown: list[T], answered: list[T]) -> list[T]:
         else:
             partial.partitions.extend(topic.partitions)
     return topics
+
+
+def to_the_end(run: Callable[[], Awaitable[A]], broker: Context) -> Awaitable[A]:
+    """The outcome of what takes several steps. It goes on if its client hangs up: who is left with
+    half of it would begin anew elsewhere. It raises KafkaError."""
+    outcomes: list[A | KafkaError] = []
+    done = trio.Event()
+
+    async def carry_out() -> None:
+        try:
+            outcomes.append(await run())
+        except KafkaError as refusal:
+            outcomes.append(refusal)
+        finally:
+            done.set()
+
+    async def outcome() -> A:
+        await done.wait()
+        found = outcomes[0] if outcomes else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    broker.start_soon(carry_out)
+    return outcome()
 
 
 def then(

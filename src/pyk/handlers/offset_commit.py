@@ -6,6 +6,7 @@ A partition that does not exist is refused on its own. The group decides about a
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from pyk.handlers.group_calls import (
     parted,
     sorted_and_prepared,
     then,
+    to_the_end,
 )
 from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.offset_commit import (
@@ -37,7 +39,7 @@ def handle(
     request: OffsetCommitRequest, call: Call, broker: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if is_wide(request.topics):
-        return _commit_wide(request, call, broker)
+        return to_the_end(partial(_commit_wide, request, call, broker), broker)
     known, unknown = _sorted_out(request.topics, call, broker.image)
     return _commit(_known(request, known), unknown, call, broker)
 
@@ -74,7 +76,7 @@ def _commit(
     unknown: list[OffsetCommitResponseTopic],
     call: Call,
     broker: Context,
-    prepared: Commit | None = None,
+    prepared: Commit | KafkaError | None = None,
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if not wanted.topics:
         return OffsetCommitResponse(topics=unknown)
@@ -86,6 +88,8 @@ def _commit(
         )
 
     try:
+        if isinstance(prepared, KafkaError):
+            raise prepared
         outcome = broker.groups.execute(
             wanted.group_id,
             lambda groups, ticket, now: groups.commit(wanted, caller, ticket, now, prepared),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from inspect import isawaitable
 from typing import Final, TypeVar
-
-import trio
 
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.context import Context
@@ -33,26 +31,4 @@ async def settled(outcome: T | Awaitable[T]) -> T:
     if isawaitable(outcome):
         found: T = await outcome
         return found
-    return outcome
-
-
-async def to_the_end(run: Callable[[], Awaitable[T]], broker: Context) -> T:
-    """The outcome of a change in several steps. It goes on if its client hangs up: who is left with
-    half of it would begin anew elsewhere. Raise KafkaError."""
-    outcomes: list[T | KafkaError] = []
-    done = trio.Event()
-
-    async def carry_out() -> None:
-        try:
-            outcomes.append(await run())
-        except KafkaError as refusal:
-            outcomes.append(refusal)
-        finally:
-            done.set()
-
-    broker.start_soon(carry_out)
-    await done.wait()
-    outcome = outcomes[0] if outcomes else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if isinstance(outcome, KafkaError):
-        raise outcome
     return outcome

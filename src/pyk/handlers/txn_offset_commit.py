@@ -6,6 +6,7 @@ Since v5 the offsets join the transaction here. Before that AddOffsetsToTxn has 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from pyk.handlers.group_calls import (
     parted,
     sorted_and_prepared,
     then,
+    to_the_end,
 )
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
 from pyk.log.guards import UNGUARDED, Guard
@@ -45,7 +47,7 @@ def handle(
     request: TxnOffsetCommitRequest, call: Call, broker: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     if is_wide(request.topics):
-        return _answer_wide(request, call, broker)
+        return to_the_end(partial(_answer_wide, request, call, broker), broker)
     known, unknown = _sorted_out(request.topics, broker.image)
     return _answer(_known(request, known), unknown, call, broker)
 
@@ -84,7 +86,7 @@ def _answer(
     unknown: list[TxnOffsetCommitResponseTopic],
     call: Call,
     broker: Context,
-    prepared: Commit | None = None,
+    prepared: Commit | KafkaError | None = None,
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     if not wanted.topics:
         return TxnOffsetCommitResponse(topics=unknown)
@@ -104,6 +106,8 @@ def _answer(
 
     try:
         check_group_id(wanted.group_id)
+        if isinstance(prepared, KafkaError):
+            raise prepared
         outcome = _commit(wanted, call, broker, prepared)
     except KafkaError as refusal:
         return refused(refusal)
