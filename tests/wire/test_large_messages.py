@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from functools import partial
 
 from pyk.wire.codec import encoder_of
 from pyk.wire.messages.offset_fetch import (
@@ -17,6 +18,10 @@ VERSION = 8
 
 
 def of_groups(count: int) -> OffsetFetchResponse:
+    return OffsetFetchResponse(groups=[group() for _ in range(count)])
+
+
+def group() -> OffsetFetchResponseGroup:
     partitions = [
         OffsetFetchResponsePartitions(
             partition_index=number, committed_offset=number, metadata="m" * (number % 5)
@@ -24,8 +29,7 @@ def of_groups(count: int) -> OffsetFetchResponse:
         for number in range(1_000)
     ]
     topics = [OffsetFetchResponseTopics(name="orders", partitions=partitions)]
-    group = OffsetFetchResponseGroup(group_id="g", topics=topics)
-    return OffsetFetchResponse(groups=[group] * count)
+    return OffsetFetchResponseGroup(group_id="g", topics=topics)
 
 
 def test_the_pieces_of_a_large_message_are_not_all_there_at_once() -> None:
@@ -46,3 +50,19 @@ def test_what_is_written_bit_by_bit_is_the_same() -> None:
         assert encoder_of(OffsetFetchResponse, VERSION)(response) == write_plainly(
             VERSION, response
         )
+
+
+def test_what_is_there_many_times_is_encoded_once() -> None:
+    one = group()
+    response = OffsetFetchResponse(groups=[one] * 5_000)
+    apart = OffsetFetchResponse(groups=[group() for _ in range(3)])
+    for encode in (encoder_of(OffsetFetchResponse, VERSION), partial(write_plainly, VERSION)):
+        single = len(b"".join(encode(OffsetFetchResponse(groups=[one]))))  # type: ignore[arg-type]
+        tracemalloc.start()
+        chunks = encode(response)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert sum(map(len, chunks)) > 4_900 * single
+        assert peak < 100 * single
+        together = encode(OffsetFetchResponse(groups=[one] * 3))
+        assert b"".join(together) == b"".join(encode(apart))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import check_group_id, then, together
+from pyk.handlers.group_calls import check_group_id, once_each, then, together
 from pyk.handlers.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 from pyk.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -19,7 +19,7 @@ from pyk.wire.messages.consumer_group_describe import (
 def handle(
     request: ConsumerGroupDescribeRequest, call: Call, broker: Context
 ) -> ConsumerGroupDescribeResponse | Awaitable[ConsumerGroupDescribeResponse]:
-    outcomes = (_described(group_id, request, broker) for group_id in request.group_ids)
+    outcomes = once_each(request.group_ids, lambda group_id: _described(group_id, request, broker))
     return together(outcomes, lambda groups: ConsumerGroupDescribeResponse(groups=groups))
 
 

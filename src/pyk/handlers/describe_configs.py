@@ -5,7 +5,7 @@ A resource that is there twice is answered twice. No keys are all keys, and so i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from pyk.config.description import (
@@ -98,7 +98,10 @@ def _configs(
             return once({}, lambda: describe_broker(settings), name)
         case ResourceType.BROKER_LOGGER:
             _check_is_here(name, broker)
-            return [_logger(*each) for each in loggers.described().items()]
+            if resource.resource_type not in known:
+                described = loggers.described().items()
+                known[resource.resource_type] = [_logger(*each) for each in described]
+            return known[resource.resource_type]
         case ResourceType.GROUP if name == "":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         case ResourceType.GROUP:
@@ -122,13 +125,13 @@ def _check_is_here(name: str, broker: Context) -> None:
 
 
 def _described(
-    resource: DescribeConfigsResource, configs: Sequence[DescribeConfigsResourceResult]
+    resource: DescribeConfigsResource, configs: list[DescribeConfigsResourceResult]
 ) -> DescribeConfigsResult:
     keys = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[config for config in configs if config.name in keys] if keys else list(configs),
+        configs=[config for config in configs if config.name in keys] if keys else configs,
     )
 
 

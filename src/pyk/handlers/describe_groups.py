@@ -8,7 +8,7 @@ from typing import Final
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import then, together
+from pyk.handlers.group_calls import once_each, then, together
 from pyk.handlers.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 from pyk.wire.messages.describe_groups import (
     DescribedGroup,
@@ -22,7 +22,9 @@ DEAD: Final = "Dead"
 def handle(
     request: DescribeGroupsRequest, call: Call, broker: Context
 ) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    outcomes = (_described(group_id, request, call, broker) for group_id in request.groups)
+    outcomes = once_each(
+        request.groups, lambda group_id: _described(group_id, request, call, broker)
+    )
     return together(outcomes, lambda groups: DescribeGroupsResponse(groups=groups))
 
 

@@ -36,9 +36,16 @@ async def handle(
     request: DescribeShareGroupOffsetsRequest, call: Call, broker: Context
 ) -> DescribeShareGroupOffsetsResponse:
     check_enabled(broker)
-    return DescribeShareGroupOffsetsResponse(
-        groups=[await _group(asked, broker) for asked in request.groups]
-    )
+    groups = []
+    whole: dict[str, DescribeShareGroupOffsetsResponseGroup] = {}
+    for asked in request.groups:
+        group = whole.get(asked.group_id) if asked.topics is None else None
+        if group is None:
+            group = await _group(asked, broker)
+        if asked.topics is None:
+            whole[asked.group_id] = group
+        groups.append(group)
+    return DescribeShareGroupOffsetsResponse(groups=groups)
 
 
 def refuse(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import check_group_id, then, together
+from pyk.handlers.group_calls import check_group_id, once_each, then, together
 from pyk.handlers.operations import ALL_OF_GROUP, NOT_ASKED_FOR
 from pyk.handlers.share_calls import check_enabled
 from pyk.wire.messages.share_group_describe import (
@@ -21,7 +21,7 @@ def handle(
     request: ShareGroupDescribeRequest, call: Call, broker: Context
 ) -> ShareGroupDescribeResponse | Awaitable[ShareGroupDescribeResponse]:
     check_enabled(broker)
-    outcomes = (_described(group_id, request, broker) for group_id in request.group_ids)
+    outcomes = once_each(request.group_ids, lambda group_id: _described(group_id, request, broker))
     return together(outcomes, lambda groups: ShareGroupDescribeResponse(groups=groups))
 
 

@@ -20,7 +20,7 @@ from pyk.wire.primitives import (
     uvarint,
 )
 from pyk.wire.shapes import Encoder, ignore, is_error_code
-from pyk.wire.source import COPIED_BYTES_MAX, Source, has_records
+from pyk.wire.source import COPIED_BYTES_MAX, Source, gathered, has_records
 
 JOINED_EARLY_MIN = 8_192
 """More pieces than that are joined before all of them are there: no other thread runs meanwhile,
@@ -44,7 +44,7 @@ class _EncoderSource:
         self._write = "write"
         self._joins_early = False
         self.source = Source()
-        self.source.use(FileSlice, uvarint, refuse_value, refuse_none, refuse_length)
+        self.source.use(FileSlice, gathered, uvarint, refuse_value, refuse_none, refuse_length)
         self.source.names |= {"BYTE": _BYTE, "ignore": ignore}
 
     def compile(self) -> Encoder:
@@ -58,12 +58,13 @@ class _EncoderSource:
             if chunked:
                 source.line("chunks = []")
             if self._joins_early:
-                source.line("joined = []")
+                source.line("joined = []; known = {}")
             self._struct(self._declared, "message")
             self._flush()
             if chunked:
                 source.line("if parts: chunks.append(b''.join(parts))")
             elif self._joins_early:
+                source.line("if known: return gathered([*joined, b''.join(parts)])")
                 source.line("if joined: parts = [*joined, b''.join(parts)]")
             source.line("return chunks" if chunked else "return [b''.join(parts)]")
         encoder: Encoder = source.function("encode", f"encode {label}")
@@ -182,6 +183,10 @@ class _EncoderSource:
             self.source.line(f"if {value} is None: refuse_none({field.name!r})")
         if nullable and field.kind.struct is not None:
             self._nullable_struct(field.kind.struct, value, field.tag is not None)
+        elif field.often_same and self._joins_early:
+            assert field.kind.element is not None
+            assert not nullable
+            self._often_same_array(field.kind.element, value)
         else:
             self._of(field.kind, value, nullable, self._flexible and field.compact)
 
@@ -263,6 +268,22 @@ class _EncoderSource:
             if outer and self._joins_early:
                 with source.block(f"if len(parts) > {JOINED_EARLY_MIN}:"):
                     source.line("joined.append(b''.join(parts)); parts.clear()")
+
+    def _often_same_array(self, element: Kind, value: str) -> None:
+        """Elements that were encoded already are one chunk more, and no bytes."""
+        source = self.source
+        join = "joined.append(b''.join(parts)); parts.clear()"
+        before, begin = source.fresh("before"), source.fresh("begin")
+        self._flush()
+        source.line(join)
+        source.line(f"{before} = known.get(id({value})); {begin} = len(joined)")
+        with source.block(f"if {before} is None:"):
+            self._array(element, value, False, self._flexible)
+            self._flush()
+            source.line(join)
+            source.line(f"{before} = known[id({value})] = b''.join(joined[{begin}:])")
+            source.line(f"del joined[{begin}:]")
+        source.line(f"joined.append({before})")
 
     def _note_errors(self, element: Kind, item: str, value: str) -> None:
         fields = layout(element.struct).fields if element.struct is not None else ()

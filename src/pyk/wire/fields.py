@@ -5,7 +5,8 @@
 says that the field is on the wire since version 3 and may be null since version 5. A version that
 lacks a field decodes it to its default: Kafka's implicit one (0, "", empty) unless `default` says
 otherwise. `tag` makes it a tagged field. Encoding a value other than the default at a version that
-lacks the field is an error, unless the field is `ignorable`.
+lacks the field is an error, unless the field is `ignorable`. An array that is `often_same` may be
+there many times in one message, the same list each time: it is encoded once.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ RECORDS = Kind("records", None)
 class Field:
     """One field of a message: what `string(...)` and its siblings leave in a class body."""
 
-    __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "versions")
+    __slots__ = (
+        "compact", "default", "ignorable", "kind", "name", "nullable", "often_same", "tag",
+        "versions",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -72,6 +76,7 @@ class Field:
         tag: int | None = None,
         ignorable: bool = False,
         compact: bool = True,
+        often_same: bool = False,
     ) -> None:
         self.name = ""
         self.kind = kind
@@ -81,6 +86,7 @@ class Field:
         self.tag = tag
         self.ignorable = ignorable
         self.compact = compact
+        self.often_same = often_same
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -168,6 +174,7 @@ def array(
     default: list[T] = ...,
     tag: int | None = None,
     ignorable: bool = False,
+    often_same: bool = False,
 ) -> list[T]: ...
 @overload
 def array(

@@ -16,6 +16,8 @@ from pyk.wire.shapes import Chunks, Encoder, Note, ignore
 from pyk.wire.source import packed
 
 HEADER_BYTES_MAX = 36_864
+FRAME_BYTES_MAX = 2**31 - 1
+"""As many as a frame's size can say."""
 """The longest client id there can be, and room for tagged fields that we do not know."""
 
 
@@ -73,6 +75,8 @@ def response_encoder(
         first = chunks[0]
         assert isinstance(first, bytes)
         size = head_bytes + (len(first) if len(chunks) == 1 else sum(map(len, chunks)))
+        if size > FRAME_BYTES_MAX:
+            raise ProtocolError(f"an answer to {key.name} of {size} bytes has no frame")
         chunks[0] = pack(size, correlation_id) + first
         return chunks
 

@@ -79,6 +79,21 @@ def packed(formats: str) -> struct.Struct:
     return found
 
 
+def gathered(pieces: list[Any]) -> list[Any]:
+    """The same bytes in fewer chunks: small ones are joined, and large ones are not copied, since
+    the same may be there many times."""
+    chunks: list[bytes] = []
+    small: list[bytes] = []
+    for piece in pieces:
+        if len(piece) <= COPIED_BYTES_MAX:
+            small.append(piece)
+            continue
+        chunks += [b"".join(small), piece]
+        small.clear()
+    chunks.append(b"".join(small))
+    return [chunk for chunk in chunks if chunk]
+
+
 def has_records(of: Layout) -> bool:
     return any(_kind_has_records(field.kind) for field in of.fields)
 

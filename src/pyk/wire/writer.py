@@ -18,7 +18,7 @@ from pyk.wire.primitives import (
     uvarint,
 )
 from pyk.wire.shapes import Chunks, Note, ignore, is_error_code
-from pyk.wire.source import COPIED_BYTES_MAX, packed
+from pyk.wire.source import COPIED_BYTES_MAX, gathered, packed
 
 
 def write_plainly(version: int, message: Any, note: Note = ignore) -> Chunks:
@@ -51,7 +51,7 @@ def _left_after(message: Any, left: int) -> int:
 class _Writer:
     """What is written so far."""
 
-    __slots__ = ("_chunks", "_flexible", "_label", "_note", "_parts", "_version")
+    __slots__ = ("_chunks", "_flexible", "_known", "_label", "_note", "_parts", "_version")
 
     def __init__(self, label: str, version: int, flexible: bool, note: Note) -> None:
         self._label = label
@@ -59,11 +59,15 @@ class _Writer:
         self._flexible = flexible
         self._note = note
         self._chunks: Chunks = []
+        self._known: dict[int, bytes] = {}
+        """Arrays that may be there again."""
         self._parts: list[Any] = []
 
     def chunks(self) -> Chunks:
         if self._parts:
             self._chunks.append(b"".join(self._parts))
+        if self._known:
+            return gathered(self._chunks)
         return self._chunks or [b""]
 
     def write(self, message: Any) -> None:
@@ -96,6 +100,8 @@ class _Writer:
             refuse_none(field.name)
         if nullable and field.kind.struct is not None:
             self._nullable_struct(value, field.tag is not None)
+        elif field.often_same:
+            self._often_same_array(field, value)
         else:
             self._of(field.kind, value, nullable, self._flexible and field.compact)
 
@@ -108,6 +114,16 @@ class _Writer:
             self._array(kind.element, value, nullable, compact)
         else:
             self._sized(kind, value, nullable, compact)
+
+    def _often_same_array(self, field: Field, value: Any) -> None:
+        known = self._known.get(id(value))
+        if known is None:
+            outer, self._parts = self._parts, []
+            self._of(field.kind, value, False, self._flexible and field.compact)
+            known = self._known[id(value)] = b"".join(self._parts)
+            self._parts = outer
+        self._chunks += [b"".join(self._parts), known]
+        self._parts = []
 
     def _nullable_struct(self, value: Any, tagged: bool) -> None:
         # What says null is a byte of -1, and in a tagged field, for no good reason, a varint of 0.

@@ -47,7 +47,9 @@ class DescribeConfigsResult:
     error_message: str | None = string(nullable="0+", default="")
     resource_type: int = int8()
     resource_name: str = string()
-    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+    configs: list[DescribeConfigsResourceResult] = array(
+        DescribeConfigsResourceResult, often_same=True
+    )
 
 
 @message(api_key=32, versions="1-4", flexible="4+")

@@ -32,7 +32,7 @@ class DescribedGroup:
     group_state: str = string()
     protocol_type: str = string()
     protocol_data: str = string()
-    members: list[DescribedGroupMember] = array(DescribedGroupMember)
+    members: list[DescribedGroupMember] = array(DescribedGroupMember, often_same=True)
     authorized_operations: int = int32(versions="3+", default=-(2**31))
 
 

@@ -51,7 +51,7 @@ class DescribeShareGroupOffsetsResponseTopic:
 class DescribeShareGroupOffsetsResponseGroup:
     group_id: str = string()
     topics: list[DescribeShareGroupOffsetsResponseTopic] = array(
-        DescribeShareGroupOffsetsResponseTopic
+        DescribeShareGroupOffsetsResponseTopic, often_same=True
     )
     error_code: int = int16(default=0)
     error_message: str | None = string(nullable="0+", default=None)

@@ -81,7 +81,7 @@ class OffsetFetchResponseTopics:
 class OffsetFetchResponseGroup:
     group_id: str = string(versions="8+", default="")
     topics: list[OffsetFetchResponseTopics] = array(
-        OffsetFetchResponseTopics, versions="8+", default=[]
+        OffsetFetchResponseTopics, versions="8+", default=[], often_same=True
     )
     error_code: int = int16(versions="8+", default=0)
 

@@ -45,7 +45,7 @@ class DescribedGroup:
     group_epoch: int = int32()
     assignment_epoch: int = int32()
     assignor_name: str = string()
-    members: list[Member] = array(Member)
+    members: list[Member] = array(Member, often_same=True)
     authorized_operations: int = int32(default=-(2**31))
 
 
