@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from errno import EMFILE
 from inspect import isawaitable
 from typing import TypeAlias
 
@@ -22,7 +23,9 @@ from pyk.handlers import (
 from pyk.handlers import produce as produce_
 from pyk.handlers.context import Context
 from pyk.handlers.list_offsets import LATEST
+from pyk.log.opening import LogOpening
 from pyk.metadata.controller import set_group_config
+from pyk.replication import topic_logs
 from pyk.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -229,6 +232,30 @@ async def test_logs_are_opened_elsewhere_for_who_reads_many(gate: Gate, read: Re
             await wait_all_tasks_blocked()
             assert not any(each.topic == TOPIC for each in broker.directory.logs)
             gate.opened.set()
+
+
+@READERS
+async def test_what_threads_have_not_opened_in_time_is_not_opened_by_the_loop(
+    gate: Gate, read: Read, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what nobody has begun to open."""
+    monkeypatch.setattr(topic_logs, "_ENSURED_AT_ONCE", 5)
+    async with open_context(disk=await closed_cleanly(MANY), logs_elsewhere=gate) as broker:
+        close(gate)
+        assert set(await read(broker, MANY)) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        assert not any(each.topic == TOPIC for each in broker.directory.logs)
+        gate.opened.set()
+
+
+@READERS
+async def test_who_reads_what_the_disk_keeps_closed_hears_so(
+    gate: Gate, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_context(disk=await closed_cleanly(3), logs_elsewhere=gate) as broker:
+        with monkeypatch.context() as busy:
+            busy.setattr(LogOpening, "attempt", lambda *_: OSError(EMFILE, "too many"))
+            assert await read(broker, 3) == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+        assert await read(broker, 3) == [ErrorCode.NONE] * 3
 
 
 async def test_a_share_group_waits_for_a_log_that_is_being_made(gate: Gate) -> None:

@@ -41,7 +41,7 @@ class Counting:
         self._replicas = replicas
 
     def readable(
-        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
     ) -> Partition | Unused:
         self.reads[number] += 1
         self.before_read.pop(number, lambda: None)()

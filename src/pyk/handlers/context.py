@@ -218,9 +218,10 @@ class Context(Struct, kw_only=True):
         return self.replicas.leader_of(self.topic_named(topic), partition)
 
     def readable(
-        self, topic: str, partition: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: str, partition: int, closed: list[tuple[Topic, int]]
     ) -> Partition | Unused:
-        """The same, for who only reads it: no log is made for that. See `Replicas.readable`."""
+        """The same, for who only reads it: no log is made or opened for that. See
+        `Replicas.readable`."""
         return self.replicas.readable(self.topic_named(topic), partition, closed)
 
     async def ensure_logs_in_time(self, partitions: Sequence[tuple[Topic, int]]) -> None:

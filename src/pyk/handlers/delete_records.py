@@ -74,7 +74,7 @@ def _begin(
 
 def _advance(partition: TopicPartition, offset: int, broker: Context) -> None:
     """Raise KafkaError."""
-    found = broker.readable(*partition)
+    found = broker.readable(*partition, [])
     if partition.topic in INTERNAL_TOPICS:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
         raise KafkaError(code, f"{partition.topic} is for the broker to write")
@@ -113,7 +113,7 @@ def _answer(
 
 def _deleted(partition: TopicPartition, broker: Context) -> DeleteRecordsPartitionResult:
     try:
-        found = broker.readable(*partition)
+        found = broker.readable(*partition, [])
     except KafkaError as refusal:
         return _refused(partition, refusal)
     return DeleteRecordsPartitionResult(

@@ -46,12 +46,12 @@ async def _answer_later(
         response = await response
     if closed:
         await broker.ensure_logs_in_time(closed)
-        response = await in_turns(_answer(request, broker, None))
+        response = await in_turns(_answer(request, broker, []))
     return response
 
 
 def _answer(
-    request: DescribeProducersRequest, broker: Context, closed: list[tuple[Topic, int]] | None
+    request: DescribeProducersRequest, broker: Context, closed: list[tuple[Topic, int]]
 ) -> Work[DescribeProducersResponse]:
     topics = []
     for topic in request.topics:
@@ -76,7 +76,7 @@ def refuse(request: DescribeProducersRequest, refusal: KafkaError) -> DescribePr
 
 
 def _described(
-    topic: str, number: int, broker: Context, closed: list[tuple[Topic, int]] | None
+    topic: str, number: int, broker: Context, closed: list[tuple[Topic, int]]
 ) -> PartitionResponse:
     try:
         led = broker.replicas.leader_of_used(broker.topic_named(topic), number, closed)

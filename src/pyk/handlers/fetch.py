@@ -178,13 +178,12 @@ class Reader:
         self._max_bytes = min(request.max_bytes, limit)
         self.min_bytes = min(request.min_bytes, self._max_bytes)
         self._isolation = Isolation(request.isolation_level == Isolation.READ_COMMITTED)
-        self.closed: list[tuple[Topic, int]] | None = []
-        """Partitions that could not be read before their logs are open. None when that was tried:
-        then each says what it is."""
+        self.closed: list[tuple[Topic, int]] = []
+        """Partitions that could not be read because their logs were not open."""
 
     async def open_closed(self) -> None:
-        closed, self.closed = self.closed, None
-        await self._broker.ensure_logs_in_time(closed or [])
+        closed, self.closed = self.closed, []
+        await self._broker.ensure_logs_in_time(closed)
 
     @property
     def news(self) -> News:

@@ -79,7 +79,7 @@ async def _answer_later(
     if closed:
         await broker.ensure_logs_in_time(closed)
         searches = []
-        response = await in_turns(_answer(request, call, broker, searches, None))
+        response = await in_turns(_answer(request, call, broker, searches, []))
     return await _search_too(response, searches, request, call, broker)
 
 
@@ -88,7 +88,7 @@ def _answer(
     call: Call,
     broker: Context,
     searches: list[Search],
-    closed: list[tuple[Topic, int]] | None,
+    closed: list[tuple[Topic, int]],
 ) -> Work[ListOffsetsResponse]:
     """All but the `searches`, and those whose logs are `closed`. As in Kafka a topic that is there
     twice is one."""

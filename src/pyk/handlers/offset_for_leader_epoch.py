@@ -38,14 +38,14 @@ async def _answer_later(
         response = await response
     if closed:
         await broker.ensure_logs_in_time(closed)
-        response = await in_turns(_answer(request, broker, None))
+        response = await in_turns(_answer(request, broker, []))
     return response
 
 
 def _answer(
     request: OffsetForLeaderEpochRequest,
     broker: Context,
-    closed: list[tuple[Topic, int]] | None,
+    closed: list[tuple[Topic, int]],
 ) -> Work[OffsetForLeaderEpochResponse]:
     topics = []
     for topic in request.topics:
@@ -61,7 +61,7 @@ def find(
     broker: Context,
     topic: str,
     asked: OffsetForLeaderPartition,
-    closed: list[tuple[Topic, int]] | None,
+    closed: list[tuple[Topic, int]],
 ) -> EpochEndOffset:
     try:
         partition = broker.readable(topic, asked.partition, closed)

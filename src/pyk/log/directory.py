@@ -81,6 +81,8 @@ class DataDirectory:
         self.topic_ids: dict[TopicPartition, Uuid] = {}
         self.failed: dict[TopicPartition, Exception] = {}
         """What could not be opened, and why. It is left as it is."""
+        self.unopened: dict[TopicPartition, OSError] = {}
+        """Those that are dormant because the disk has kept them from being opened, and why."""
         self.was_clean = False
         self.config_of: Callable[[TopicPartition, Uuid], LogConfig | None] = lambda *_: LogConfig()
         """What the configuration of a partition's topic asks for. None if nobody knows the topic,
@@ -269,7 +271,11 @@ class DataDirectory:
         as it was, and may be tried again."""
         partition = opening.partition
         self._opening.discard(partition)
-        if partition not in self._dormant or isinstance(outcome, OSError):
+        self.unopened.pop(partition, None)
+        if partition not in self._dormant:
+            return
+        if isinstance(outcome, OSError):
+            self.unopened[partition] = outcome
             return
         if isinstance(outcome, UnknownTopic):
             with suppress(OSError):  # Then it stays dormant.
@@ -549,6 +555,7 @@ class DataDirectory:
         if log is not None:
             log.drop(away)
         self._dormant.discard(partition)
+        self.unopened.pop(partition, None)
         self._to_recover.discard(partition)
         self.topic_ids.pop(partition, None)
         self.failed.pop(partition, None)

@@ -51,16 +51,19 @@ class Replicas:
         return led if led is not None and led.topic_id == topic.topic_id else None
 
     def leader_of_used(
-        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
     ) -> Partition | None:
-        """The same, or None if it was never used: a log is not made for those who only look. With
-        `closed`, a log that is not open is not opened here: it is among these then, for
-        `ensure_logs`, and refused."""
+        """The same, or None if it was never used: a log is not made for those who only look. Nor is
+        a log opened: if it is not open it is among those that are `closed`, for `ensure_logs`, and
+        refused."""
         partition = TopicPartition(topic.name, number)
         directory = self._directory
-        if closed is not None and directory.is_dormant(partition):
+        if directory.is_dormant(partition):
             self._check_leads(topic, number)
             closed.append((topic, number))
+            if partition in directory.unopened:
+                why = f"{topic.name}-{number}: {directory.unopened[partition]}"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{number} is not open yet"
             )
@@ -79,7 +82,7 @@ class Replicas:
         return topic.partitions[number].leader == self._node_id
 
     def readable(
-        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
     ) -> Partition | Unused:
         """The partition for who only reads it: for one that was never used no log is made. Raise
         KafkaError as `leader_of` does. For `closed` see `leader_of_used`."""

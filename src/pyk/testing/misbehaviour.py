@@ -96,13 +96,13 @@ class _Reluctant:
         return self._replicas.leader_of(topic, number)
 
     def leader_of_used(
-        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
     ) -> Partition | None:
         self._check(topic, number)
         return self._replicas.leader_of_used(topic, number, closed)
 
     def readable(
-        self, topic: Topic, number: int, closed: list[tuple[Topic, int]] | None = None
+        self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
     ) -> Partition | Unused:
         self._check(topic, number)
         return self._replicas.readable(topic, number, closed)
