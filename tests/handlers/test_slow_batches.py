@@ -13,15 +13,22 @@ import trio
 import trio.testing
 
 from pyk.errors import ErrorCode
+from pyk.handlers import list_offsets
 from pyk.handlers import produce as produce_
 from pyk.handlers.appends import GRACE
 from pyk.handlers.call import InTurn
-from pyk.handlers.context import INFLATED_AT_ONCE, Context
+from pyk.handlers.context import INFLATED_AT_ONCE, SEARCHED_AT_ONCE, Context
 from pyk.log.validation import READ_AT_ONCE_BYTES_MAX
 from pyk.offload import at_once
 from pyk.types import TopicPartition
 from pyk.wire.batch import HEADER_BYTES, encode_batch
 from pyk.wire.compression import Compression
+from pyk.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from pyk.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -29,7 +36,7 @@ from pyk.wire.messages.produce import (
     TopicProduceData,
 )
 from pyk.wire.records import Record, build_batch
-from tests.handlers.brokers import NOW_MS, call, create, open_context, sent
+from tests.handlers.brokers import NOW_MS, ask, call, create, open_context, sent
 from tests.handlers.turns import counting_turns
 
 COMPACTED, RECOMPRESSED, PLAIN = "compacted", "recompressed", "plain"
@@ -168,6 +175,40 @@ async def test_few_batches_are_inflated_at_the_same_time(
     await trio.testing.wait_all_tasks_blocked()
     assert [outcomes(each) for each in found] == [[(ErrorCode.NONE, 0)]] * PARTITIONS
     assert most == INFLATED_AT_ONCE
+
+
+async def test_searches_by_time_do_not_keep_batches_waiting(
+    broker: Context, elsewhere: Elsewhere, nursery: trio.Nursery
+) -> None:
+    records = [Record(number, NOW_MS + number, b"key", bytes(500_000)) for number in range(2)]
+    data = build_batch(records, compression=Compression.ZSTD)
+    begun = begin(broker, request_for(COMPACTED, data, range(PARTITIONS)))
+    assert isawaitable(begun)
+    await begun
+    may_end = trio.Event()
+    elsewhere.before.append(may_end.wait)
+    found: list[ListOffsetsResponse] = []
+
+    async def search(number: int) -> None:
+        wanted = ListOffsetsPartition(partition_index=number, timestamp=NOW_MS + 1)
+        topic = ListOffsetsTopic(name=COMPACTED, partitions=[wanted])
+        request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+        handle, refuse = list_offsets.handle, list_offsets.refuse
+        found.append(await ask(handle, refuse, request, broker, 7))
+
+    before = elsewhere.count
+    for number in range(PARTITIONS):
+        nursery.start_soon(search, number)
+    await trio.testing.wait_all_tasks_blocked()
+    assert elsewhere.count - before == SEARCHED_AT_ONCE < PARTITIONS
+    elsewhere.before.clear()
+    begun = begin(broker, request_for(COMPACTED, batch(1000), range(1)))
+    assert isawaitable(begun)
+    assert outcomes(await begun) == [(ErrorCode.NONE, 2)]
+    assert found == []
+    may_end.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert [each.topics[0].partitions[0].offset for each in found] == [1] * PARTITIONS
 
 
 @pytest.mark.parametrize("topic", [COMPACTED, RECOMPRESSED])

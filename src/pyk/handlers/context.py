@@ -48,6 +48,8 @@ DECIDED_AT_ONCE_MAX: Final = 50
 INFLATED_AT_ONCE: Final = 4
 """Requests whose batches are inflated in threads at the same time: a batch of a few bytes may take
 tens of megabytes then."""
+SEARCHED_AT_ONCE: Final = 2
+"""Searches by time, which inflate batches too: they keep no Produce waiting."""
 OPENING_PATIENCE: Final = 5.0
 """Seconds that a reader waits for logs to be opened."""
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
@@ -75,6 +77,9 @@ class Context(Struct, kw_only=True):
     """Where work is done that would keep others waiting."""
     inflations: trio.CapacityLimiter = field(
         default_factory=lambda: trio.CapacityLimiter(INFLATED_AT_ONCE)
+    )
+    searches: trio.CapacityLimiter = field(
+        default_factory=lambda: trio.CapacityLimiter(SEARCHED_AT_ONCE)
     )
     news: News = field(default_factory=News)
     """What requests bring to those who wait."""
@@ -185,8 +190,13 @@ class Context(Struct, kw_only=True):
         )
 
     async def inflate(self, run: Callable[[], T]) -> T:
-        """Run what inflates batches in a thread, when few others do so."""
+        """Run what inflates batches that are to be written, when few others do so."""
         async with self.inflations:
+            return await self.offload(run)
+
+    async def search(self, run: Callable[[], T]) -> T:
+        """Run what looks for a time in batches, when few others do so."""
+        async with self.searches:
             return await self.offload(run)
 
     def settings_in(self, image: ClusterImage) -> BrokerSettings:

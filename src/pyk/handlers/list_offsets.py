@@ -136,7 +136,7 @@ async def _search_too(
         try:
             found: TimedOffset | TimestampSearch | None = each.begun
             while isinstance(found, TimestampSearch):
-                await broker.inflate(found.run)
+                await broker.search(found.run)
                 found = partition.log.end_find_timestamp(found)
             each.responses[each.at] = describe(partition, asked, found, isolation, call.version)
         except Exception as failure:
