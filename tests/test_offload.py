@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+import trio
 
 from pyk.offload import in_thread
 
@@ -43,3 +44,14 @@ async def test_a_failure_in_a_thread_keeps_nothing_of_what_the_thread_worked_on(
         await in_thread(judge)
     assert isinstance(failure.value.__cause__, ValueError)
     assert [each() for each in held] == [None, None]
+
+
+async def test_a_failure_that_is_its_own_cause_ends_nothing() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+
+    def fail() -> None:
+        raise first
+
+    with trio.fail_after(5), pytest.raises(ValueError, match="first"):
+        await in_thread(fail)

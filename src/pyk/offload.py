@@ -35,8 +35,10 @@ def _forget_locals_of_failures(run: Callable[[], T]) -> T:
     try:
         return run()
     except Exception as failure:
+        cleared: set[int] = set()
         link: BaseException | None = failure
-        while link is not None:
+        while link is not None and id(link) not in cleared:
+            cleared.add(id(link))
             clear_frames(link.__traceback__)
             link = link.__cause__ or link.__context__
         raise

@@ -34,3 +34,19 @@ def test_topics_that_no_group_has_asked_for_are_not_looked_at() -> None:
     assert not hashes._known
     assert Names.looks == 0
     assert hashes.of_all({"orders"}, image) == number
+
+
+def test_a_topic_that_goes_between_the_turns_is_not_learnt() -> None:
+    state = PartitionState((1,), (1,), 1, 0, 0)
+    topics = {
+        name: Topic(name, Uuid(name.encode().ljust(16)), (state,), revision=1)
+        for name in ("events", "orders")
+    }
+    images = [ClusterImage(topics=topics)]
+    hashes = TopicHashes()
+    learning = hashes.learn_in_turns(["events", "orders"], lambda: images[-1])
+    next(learning)
+    images.append(ClusterImage(topics={"events": topics["events"]}))
+    hashes.forget({"orders"})
+    assert list(learning) == []
+    assert hashes._known.keys() == {"events"}

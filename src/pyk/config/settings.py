@@ -109,7 +109,6 @@ class BrokerSettings:
 
     def group_config(self, overrides: Mapping[str, str] = {}) -> GroupConfig:
         """A group's configuration, over the broker's defaults. Raises `KafkaError`."""
-        # Here, since many a broker has no groups.
         if self._group_defaults is None:
             self._group_defaults = _inherited(GROUP_KEYS, self.config)
         return GroupConfig(**{**self._group_defaults, **_parsed(GROUP_KEYS, overrides)})

@@ -77,7 +77,6 @@ def is_known(name: str) -> bool:
     """Whether Kafka 4.3 has a broker's key of this name, if pyk has it or not."""
     if name in BROKER_KEYS or name in INTERNAL_KEYS:
         return True
-    # Here, since few brokers are told any of these.
     return name in OTHER_NAMES or name.startswith(OTHER_PREFIXES)
 
 

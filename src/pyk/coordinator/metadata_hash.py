@@ -6,7 +6,7 @@ one broker to the other is not rebalanced for that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from struct import Struct, pack
 
 from xxhash import xxh3_64_intdigest
@@ -40,12 +40,14 @@ class TopicHashes:
         self._known[topic.name] = topic, number
         return number
 
-    def learn_in_turns(self, names: Iterable[str], image: ClusterImage) -> Work[None]:
-        """Compute those that are not known, so that `of_all` finds them."""
+    def learn_in_turns(self, names: Iterable[str], image: Callable[[], ClusterImage]) -> Work[None]:
+        """Compute those that are not known, so that `of_all` finds them. Topics may change between
+        the turns: `image` is the newest one."""
         for name in names:
-            topic = image.topics.get(name)
+            now = image()
+            topic = now.topics.get(name)
             if topic is not None:
-                self._of(topic, image)
+                self._of(topic, now)
                 yield
 
     def learn(self, known: Mapping[str, tuple[Topic, int]]) -> None:

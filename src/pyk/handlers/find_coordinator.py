@@ -82,7 +82,6 @@ def _checked(key: str, key_type: int) -> str | KafkaError:
     """The key as its coordinator writes it."""
     if key_type != KeyType.SHARE:
         return key
-    # Imported with the coordinator, which few brokers need.
     try:
         return SharePartitionKey.parse(key).text
     except ValueError as error:

@@ -94,7 +94,6 @@ def handle(
 def _join_and_append(
     request: ProduceRequest, call: Call, broker: Context
 ) -> ProduceResponse | Awaitable[ProduceResponse] | None:
-    # Here, since most producers have no transactions.
     is_joining = joins_transactions(call)
     joined = join_transaction(request, call, broker, find_topic, is_joining=is_joining)
     if isawaitable(joined):

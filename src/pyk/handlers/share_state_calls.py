@@ -86,7 +86,6 @@ def _asked(
     answer: Callable[[P, Any], R],
     refuse: Callable[[P, KafkaError], R],
 ) -> R | Awaitable[R]:
-    # Imported with the coordinator, which few brokers need.
     key = SharePartitionKey(group_id, topic_id, each.partition)
     try:
         outcome = broker.share_coordinator.shards.execute(key.text, decide(key, each))

@@ -46,7 +46,6 @@ def check_transactional_id(transactional_id: str | None) -> None:
 
 
 def caller_of(transactional_id: str, producer_id: int, producer_epoch: int) -> Caller:
-    # Imported with the coordinator, which few brokers need.
     return Caller(transactional_id, producer_id, producer_epoch)
 
 

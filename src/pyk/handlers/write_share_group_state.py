@@ -39,7 +39,6 @@ def refuse(
 
 
 def _decide(key: SharePartitionKey, asked: PartitionData) -> Decide:
-    # Imported with the coordinator, which few brokers need.
     progress = Progress(
         asked.state_epoch,
         asked.leader_epoch,

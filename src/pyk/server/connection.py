@@ -337,7 +337,6 @@ class Connection:
             if not self._has_lost_an_answer:
                 await self.outbox.send(answer)
         elif pipeline is None:
-            # Here, since the first answers of a broker do not wait for each other.
             limits, memory = self._shared.limits, self._shared.memory
             self._pipeline = Pipeline(self.outbox, limits, memory)
             self._pipeline.add(answer, request_bytes)

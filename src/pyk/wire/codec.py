@@ -73,7 +73,6 @@ def decoder_of(declared: type, version: int) -> Decoder:
     found = _DECODERS.get((declared, version))
     if found is None:
         _check_version(declared, version)
-        # Here, since many a broker in a test comes to its end without it.
         found = _DECODERS[declared, version] = compile_decoder(declared, version)
     return found
 

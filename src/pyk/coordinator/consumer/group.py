@@ -123,7 +123,7 @@ class ConsumerGroup:
     def topics_with(self, gone: Iterable[Member], come: Iterable[Member] = ()) -> set[str]:
         """All that its members subscribe to, once some have gone and others have come."""
         gone, come = list(gone), list(come)
-        if len(gone) == len(come) == 1 and _differ_in_their_place_only(gone[0], come[0]):
+        if len(gone) == len(come) == 1 and _have_same_subscription(gone[0], come[0]):
             gone = come = []
         names, expressions = Counter(self.topic_counts), Counter(self.regex_counts)
         for members, step in ((gone, -1), (come, 1)):
@@ -149,7 +149,7 @@ class ConsumerGroup:
 
     def update_member(self, member: Member) -> None:
         before = self.members.get(member.member_id)
-        if before is not None and _differ_in_their_place_only(before, member):
+        if before is not None and _have_same_subscription(before, member):
             # A member may name very many topics, and mostly changes its place.
             self.members[member.member_id] = member
             self._disown(before)
@@ -285,7 +285,7 @@ def _refuse_epoch(member: Member, what: str) -> None:
     raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, f"The received member epoch {what}")
 
 
-def _differ_in_their_place_only(before: Member, after: Member) -> bool:
+def _have_same_subscription(before: Member, after: Member) -> bool:
     return (
         after.subscribed_topic_names is before.subscribed_topic_names
         and after.subscribed_topic_regex == before.subscribed_topic_regex

@@ -103,7 +103,7 @@ class ConsumerGroups:
 
     def learn_topics(self, names: Iterable[str]) -> Work[None]:
         """Know, before many topics are subscribed to, what a group notes of them."""
-        return self._membership.hashes.learn_in_turns(names, self._surroundings.image)
+        return self._membership.hashes.learn_in_turns(names, lambda: self._surroundings.image)
 
     def join(
         self, request: JoinGroupRequest, caller: Caller, ticket: Ticket, now: float
