@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import Final, NamedTuple
 
 import trio
@@ -41,6 +41,7 @@ from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, printed
 from pyk.metadata.records import Listener as Advertised
 from pyk.offload import Elsewhere, in_thread
+from pyk.replication.checkpoints import Checkpoints
 from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.recovery import recover_logs
@@ -74,6 +75,10 @@ class World(Struct, frozen=True, kw_only=True):
     offload: Elsewhere = in_thread
     endpoints: Mapping[ApiKey, Endpoint] = field(default_factory=lambda: ENDPOINTS)
     """Who answers. A test puts something between them and their clients."""
+    rng: Random = field(default_factory=SystemRandom)
+    """Where ids and epochs come from."""
+    logs_offload: Elsewhere | None = None
+    """Where logs are made and opened, if not where all else is offloaded to."""
     grace: float = GRACE
     recovery: Recovery = field(default_factory=Recovery)
     """Where a start tells how far it is with logs."""
@@ -112,12 +117,12 @@ async def open_broker(
         AsyncExitStack() as stack,
         trio.open_nursery() as nursery,
     ):
-        await _register(mirror, settings, disk, path)
+        await _register(mirror, settings, world, path)
         # Before logs are touched: if a port is taken, the next start need not recover any.
         bound = await stack.enter_async_context(
             open_listeners(listeners_of(settings), limits_of(settings))
         )
-        context = _assemble(settings, mirror, directory, world, nursery)
+        context = make_context(settings, mirror, directory, world, nursery)
         directory.begin()
         await context.replicas.logs.move_strays_aside()
         threads = settings.config.num_recovery_threads_per_data_dir
@@ -167,8 +172,8 @@ async def _open_directory(
         directory.let_go()
 
 
-async def _register(mirror: Mirror, settings: BrokerSettings, disk: Disk, path: Path) -> None:
-    rng, config = SystemRandom(), settings.config
+async def _register(mirror: Mirror, settings: BrokerSettings, world: World, path: Path) -> None:
+    disk, rng, config = world.disk, world.rng, settings.config
     found = read_identity(disk, path)
     cluster_id = mirror.image.cluster_id or (found and found.cluster_id) or printed(new_uuid(rng))
     identity = Identity(config.node_id, cluster_id)
@@ -187,14 +192,16 @@ async def _register(mirror: Mirror, settings: BrokerSettings, disk: Disk, path: 
     await mirror.carry_out(lambda image: register_broker(image, config.node_id, record))
 
 
-def _assemble(
+def make_context(
     settings: BrokerSettings,
     mirror: Mirror,
     directory: DataDirectory,
     world: World,
     nursery: trio.Nursery,
 ) -> Context:
-    config, rng = settings.config, SystemRandom()
+    """The parts of a broker, of which none runs yet. The tests of handlers have theirs from here
+    too."""
+    config, rng = settings.config, world.rng
     told: set[tuple[str, str | None]] = set()
 
     def config_of(topic: str) -> TopicConfig:
@@ -212,7 +219,14 @@ def _assemble(
         return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
 
     flusher, failures = Flusher(world.offload), Failures()
-    logs = TopicLogs(directory, config_of, mirror.image, world.offload, newest=lambda: mirror.image)
+    logs = TopicLogs(
+        directory,
+        config_of,
+        mirror.image,
+        world.logs_offload or world.offload,
+        newest=lambda: mirror.image,
+        checkpoints=Checkpoints(directory, world.offload),
+    )
     replicas = Replicas(config.node_id, logs, flusher, config_of)
     broker = Context(
         node_id=config.node_id,

@@ -10,15 +10,12 @@ from typing import TypeVar, cast
 
 import trio
 
-from pyk.broker import configure_logs, follow
+from pyk.broker import World, configure_logs, follow, make_context
 from pyk.config.settings import BrokerSettings
-from pyk.config.topic import TopicConfig
-from pyk.coordinator.internal_topics import SHARE_TOPIC, TRANSACTION_TOPIC
 from pyk.disk import File
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call, Peer
 from pyk.handlers.context import Context
-from pyk.handlers.failures import Failures, Tasks
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import (
@@ -29,15 +26,9 @@ from pyk.metadata.controller import (
 )
 from pyk.metadata.embedded import open_embedded
 from pyk.metadata.mirror import Mirror, open_mirror
-from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.metadata.records import BrokerRecord, Listener
 from pyk.metadata.topics import CreatedTopic, NewTopic, TopicDefaults, create_topics
 from pyk.offload import Elsewhere, at_once
-from pyk.replication.checkpoints import Checkpoints
-from pyk.replication.fetch_sessions import FetchSessions
-from pyk.replication.flushing import Flusher
-from pyk.replication.replicas import Replicas
-from pyk.replication.topic_logs import TopicLogs
 from pyk.types import FileSlice, Records
 from pyk.wire.codec import decode, encode
 from tests.log.test_log import batch
@@ -79,7 +70,15 @@ async def open_context(
         await mirror.carry_out(lambda image: initialise(image, CLUSTER_ID, FEATURES))
         for broker_id, record in {NODE_ID: HERE, **others}.items():
             await _register(mirror, broker_id, record)
-        broker = _assembled(settings, mirror, directory, nursery, logs_elsewhere)
+        world = World(
+            disk=disk,
+            now_ms=lambda: NOW_MS,
+            offload=at_once,
+            rng=Random(1),
+            logs_offload=logs_elsewhere,
+        )
+        broker = make_context(settings, mirror, directory, world, nursery)
+        broker.begin_coordinators()
         nursery.start_soon(_follow, broker)
         nursery.start_soon(broker.flusher.run)
         nursery.start_soon(broker.news.run)
@@ -91,50 +90,6 @@ async def open_context(
 async def _register(mirror: Mirror, broker_id: int, record: BrokerRecord) -> None:
     await mirror.carry_out(lambda image: unregister_broker(image, broker_id))
     await mirror.carry_out(lambda image: register_broker(image, broker_id, record))
-
-
-def _assembled(
-    settings: BrokerSettings,
-    mirror: Mirror,
-    directory: DataDirectory,
-    nursery: trio.Nursery,
-    logs_elsewhere: Elsewhere,
-) -> Context:
-    def config_of(topic: str) -> TopicConfig:
-        return broker.settings.topic_config(mirror.image.topic_config(topic).values)
-
-    flusher, failures, rng = Flusher(at_once), Failures(), Random(1)
-    logs = TopicLogs(
-        directory,
-        config_of,
-        mirror.image,
-        logs_elsewhere,
-        newest=lambda: mirror.image,
-        checkpoints=Checkpoints(directory, at_once),
-    )
-    fetch_sessions = FetchSessions(100, rng)
-    broker = Context(
-        node_id=NODE_ID,
-        settings=settings,
-        mirror=mirror,
-        directory=directory,
-        replicas=Replicas(NODE_ID, logs, flusher, config_of),
-        flusher=flusher,
-        fetch_sessions=lambda: fetch_sessions,
-        producer_ids=ProducerIdBlocks(mirror),
-        served={},
-        rng=rng,
-        now_ms=lambda: NOW_MS,
-        checkpoints=logs.checkpoints,
-        tasks=Tasks(nursery, failures),
-        failures=failures,
-        offload=at_once,
-    )
-    if any(partition.topic == TRANSACTION_TOPIC for partition in directory.partitions):
-        _ = broker.transactions
-    if any(partition.topic == SHARE_TOPIC for partition in directory.partitions):
-        _ = broker.share_coordinator
-    return broker
 
 
 async def _follow(broker: Context) -> None:
