@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from time import sleep
@@ -258,6 +260,33 @@ async def test_a_full_segment_is_flushed_when_the_next_begins(disk: SimulatedDis
         flusher.note_append(log)
         await trio.testing.wait_all_tasks_blocked()
         assert log.flushed_end >= log.rolled_end == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_flusher_keeps_no_log_that_is_gone(
+    disk: SimulatedDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Its files would stay open, and the space on a full disk would not be free."""
+    flusher = Flusher(at_once)
+
+    async def fill(name: str, capacity: int | None) -> weakref.ref[Log]:
+        log = Log.open(disk, ROOT / name, LogConfig(segment_bytes=300))
+        for _ in range(3):
+            append(log, 200)
+        disk.capacity = capacity
+        log.config = LogConfig(flush_ms=10)
+        flusher.note_append(log)
+        await trio.sleep(2)
+        disk.capacity = None
+        log.drop(log.directory)
+        await trio.sleep(2)
+        return weakref.ref(log)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.run)
+        gone = [await fill("well-0", None), await fill("full-0", 0)]
+        gc.collect()
+        assert [each() for each in gone] == [None, None]
         nursery.cancel_scope.cancel()
 
 

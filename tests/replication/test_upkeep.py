@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -91,10 +93,11 @@ async def kept(
     configs: dict[str, str] = OF_TOPIC,
     image: ClusterImage = IMAGE,
     offload: Elsewhere = at_once,
+    now_ms: Callable[[], int] = lambda: NOW_MS,
 ) -> AsyncIterator[Upkeep]:
     settings = BrokerSettings()
     logs = TopicLogs(directory, lambda _: settings.topic_config(configs), image, offload)
-    upkeep = Upkeep(logs, lambda: NOW_MS, lambda: CARE, offload)
+    upkeep = Upkeep(logs, now_ms, lambda: CARE, offload)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(upkeep.run)
         yield upkeep
@@ -179,6 +182,37 @@ async def test_a_damaged_log_is_not_read_again_for_compaction_until_the_damage_m
         assert runs == 2
         assert bad.size < size
         assert bad.cleaned_until > 20
+
+
+async def test_a_damaged_log_is_read_again_after_an_hour_and_goes_when_it_is_deleted(
+    disk: FailingDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It may have been the disk, for a moment. And its files would stay open."""
+    directory = opened(disk)
+    bad = filled(directory)
+    disk.flip_bit(bad.directory / f"{0:020}.log", 16, 3)
+    bad.config = replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    size, start = bad.size, trio.current_time()
+    hours = lambda: NOW_MS + int((trio.current_time() - start) * 1000)  # noqa: E731
+    async with kept(directory, now_ms=hours) as upkeep:
+        await trio.sleep(60)
+        assert upkeep.failures > 2
+        disk.flip_bit(bad.directory / f"{0:020}.log", 16, 3)
+        await trio.sleep(600)
+        assert bad.size == size
+        await trio.sleep(3600)
+        assert bad.size < size
+        disk.flip_bit(bad.directory / f"{0:020}.log", 16, 3)
+        other = filled(directory, TWO)
+        disk.flip_bit(other.directory / f"{0:020}.log", 16, 3)
+        other.config = bad.config
+        await trio.sleep(60)
+        gone = weakref.ref(other)
+        del other
+        directory.delete(TWO)
+        await trio.sleep(60)
+        gc.collect()
+        assert gone() is None
 
 
 async def test_a_log_that_nobody_uses_is_retired(

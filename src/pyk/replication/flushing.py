@@ -15,6 +15,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import trio
 
@@ -45,8 +46,9 @@ class Flusher:
         self._woken = trio.Event()
         self._rolled_woken = trio.Event()
         self._failure: SyncFailed | None = None
-        self._told: dict[Log, str] = {}
-        """Why logs cannot be flushed, as it was told last."""
+        self._told: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
+        """Why logs cannot be flushed, as it was told last. Nothing here keeps the files of a log
+        that was deleted."""
 
     async def wait_durable(self, log: Log, end_offset: int) -> None:
         """Return when everything before `end_offset` is durable. Raise KafkaError with
@@ -84,11 +86,14 @@ class Flusher:
         while True:
             await self._rolled_woken.wait()
             self._rolled_woken = trio.Event()
-            for log in list(self._rolled):
-                try:
-                    await self._contain(log, self._flush_segments)
-                finally:
-                    del self._rolled[log]
+            await self._flush_those_rolled()
+
+    async def _flush_those_rolled(self) -> None:
+        for log in list(self._rolled):
+            try:
+                await self._contain(log, self._flush_segments)
+            finally:
+                del self._rolled[log]
 
     async def _flush_segments(self, log: Log) -> None:
         failure = log.untold_failure()
@@ -106,16 +111,16 @@ class Flusher:
         try:
             await act(log)
         except (OSError, KafkaError) as failed:
-            if not log.is_dropped and self._told.get(log) != str(failed):
-                self._told[log] = str(failed)
-                logger.warning("%s cannot be flushed for now: %s", log.directory.name, failed)
+            why = str(failed)
+            if not log.is_dropped and self._told.get(log) != why:
+                self._told[log] = why
+                # The text, since a failure holds the log through its frames.
+                logger.warning("%s cannot be flushed for now: %s", log.directory.name, why)
         except Exception as failed:
             if self._told.get(log) != repr(failed):
                 self._told[log] = repr(failed)
                 logger.exception("%s cannot be flushed", log.directory.name)
         else:
-            self._told.pop(log, None)
-        if log.is_dropped:
             self._told.pop(log, None)
 
     async def _flush_in_time(self) -> None:
@@ -123,13 +128,16 @@ class Flusher:
             with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
                 await self._woken.wait()
             self._woken = trio.Event()
-            while self._growing:
-                log, _ = self._growing.popitem()
-                await self._contain(log, self._write_back)
-            now = trio.current_time()
-            for log in [log for log, due in self._deadlines.items() if due <= now]:
-                del self._deadlines[log]
-                await self._contain(log, self._flush_by_time)
+            await self._flush_those_due()
+
+    async def _flush_those_due(self) -> None:
+        while self._growing:
+            log, _ = self._growing.popitem()
+            await self._contain(log, self._write_back)
+        now = trio.current_time()
+        for log in [log for log, due in self._deadlines.items() if due <= now]:
+            del self._deadlines[log]
+            await self._contain(log, self._flush_by_time)
 
     async def _write_back(self, log: Log) -> None:
         await self._offload(log.begin_writeback().run)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from weakref import ReferenceType, ref
 
 import trio
 
@@ -26,13 +27,14 @@ from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
 
 if TYPE_CHECKING:
-    # As in `log`: what compacts is imported when the first log is compacted.
     from pyk.log.compaction import Result
 
 logger = logging.getLogger(__name__)
 
 BACKOFF_MS_MIN: Final = 100
 """Without any rest the cleaner would look at logs and do nothing else."""
+
+DAMAGE_IS_READ_AGAIN_MS: Final = 3_600_000
 
 _SEGMENTS_AT_ONCE = 16
 """Segments that retention removes before others get their turn."""
@@ -63,9 +65,11 @@ class Care(NamedTuple):
 class Damaged(NamedTuple):
     """A log that cannot be compacted as long as it begins with the same segment."""
 
-    log: Log
+    log: ReferenceType[Log]
+    """It may be deleted, and its files are to go then."""
     start_offset: int
-    failure: CorruptBatch
+    found_ms: int
+    what: str
 
 
 class Upkeep:
@@ -126,9 +130,11 @@ class Upkeep:
             await run()
         except (OSError, KafkaError, CorruptLog, CorruptBatch, Interrupted) as failed:
             self.failures += 1
-            if self._told.get(key) != str(failed):
-                self._told[key] = str(failed)
-                logger.warning("maintenance: %s of %s failed: %s", what, name, failed)
+            why = str(failed)
+            if self._told.get(key) != why:
+                self._told[key] = why
+                # The text, since a failure holds the log through its frames.
+                logger.warning("maintenance: %s of %s failed: %s", what, name, why)
         except Exception as failed:
             self.failures += 1
             if self._told.get(key) != repr(failed):
@@ -187,16 +193,22 @@ class Upkeep:
             # Truncated or deleted meanwhile: nobody wants it any more.
             result = None
         except CorruptBatch as failure:
-            self._damaged[name] = Damaged(log, start_offset, failure)
+            found = Damaged(ref(log), start_offset, self._now_ms(), str(failure))
+            self._damaged.setdefault(name, found)
             raise
         finally:
             log.end_compaction(compaction, result)
 
     def _check_sound(self, name: str, log: Log, start_offset: int) -> None:
-        """Raise the CorruptBatch that was met the last time, if it must still be there."""
-        known = self._damaged.pop(name, None)
-        if known is not None and known.log is log and known.start_offset == start_offset:
-            raise known.failure.with_traceback(None)
+        """Raise CorruptBatch if there was one the last time, which must still be there unless it
+        was the disk that could not be read for a moment."""
+        known = self._damaged.get(name)
+        if known is None:
+            return
+        is_recent = self._now_ms() < known.found_ms + DAMAGE_IS_READ_AGAIN_MS
+        if known.log() is log and known.start_offset == start_offset and is_recent:
+            raise CorruptBatch(known.what)
+        del self._damaged[name]
 
     async def _for_each(self, what: str, act: Callable[[Log], Awaitable[None]]) -> None:
         for partition in list(self._directory.logs):
