@@ -29,11 +29,13 @@ from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import incremental_alter_configs
 from pyk.handlers.config_resources import ResourceType
+from pyk.handlers.context import Context
 from pyk.log.checkpoints import CLEAN_SHUTDOWN
 from pyk.log.opening import LogOpening
 from pyk.metadata.controller import set_broker_defaults
 from pyk.metadata.image import Configured
 from pyk.metadata.records import BROKER_DEFAULTS
+from pyk.metadata.topics import TopicReference, delete_topics
 from pyk.server.binding import CannotListen
 from pyk.server.limits import Limits
 from pyk.wire.messages.incremental_alter_configs import (
@@ -193,6 +195,29 @@ async def test_a_part_that_cannot_follow_the_metadata_does_not_keep_the_others_f
         image = replace(context.image, topics={})
         follow(context, image, lambda limits: None)
         assert list(context.replicas) == [], led
+
+
+async def test_logs_that_take_long_to_follow_a_configuration_keep_no_image_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, is_over = trio.Event(), trio.Event()
+
+    async def take_long(broker: Context) -> None:
+        began.set()
+        await is_over.wait()
+
+    monkeypatch.setattr("pyk.broker.configure_logs", take_long)
+    async with serving(tmp_path) as broker:
+        await began.wait()
+        context = broker.context
+        await create(context, "short")
+        context.leader_of("short", 0)
+        references = [TopicReference("short")]
+        await context.mirror.carry_out(lambda image: delete_topics(image, references))
+        with trio.fail_after(5):
+            while context.replicas.logs.image is not context.image:
+                await trio.lowlevel.checkpoint()
+        is_over.set()
 
 
 async def test_a_task_that_fails_does_not_end_the_broker(

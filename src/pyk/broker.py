@@ -249,12 +249,22 @@ def make_context(
 
 
 async def _follow(broker: Context, server: Server) -> None:
-    """Let settings, limits and partitions follow the image."""
-    revision = 0
-    while True:
-        image = await broker.mirror.reach(revision + 1)
-        revision = image.revision
-        follow(broker, image, server.limit)
+    """Let settings, limits and partitions follow the image. Logs take longer to follow their
+    configurations, and no image waits for that."""
+    followed, followings = trio.open_memory_channel[None](1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_configure_logs, broker, followings)
+        revision = 0
+        while True:
+            image = await broker.mirror.reach(revision + 1)
+            revision = image.revision
+            follow(broker, image, server.limit)
+            with suppress(trio.WouldBlock):
+                followed.send_nowait(None)
+
+
+async def _configure_logs(broker: Context, followings: trio.MemoryReceiveChannel[None]) -> None:
+    async for _ in followings:
         await configure_logs(broker)
 
 

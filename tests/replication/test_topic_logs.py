@@ -324,6 +324,39 @@ async def test_a_topic_made_anew_in_between_two_images_begins_empty(disk: Counti
     assert not [path for path in disk.directories() if path.name.endswith("-stray")]
 
 
+async def test_a_topic_that_came_and_went_in_between_two_images_takes_its_logs_along(
+    disk: CountingDisk,
+) -> None:
+    """Also the partitions that it was given after the last image."""
+    seen, short = topic(1), Topic("short", OTHER_ID, (STATE,) * 3, revision=2)
+    images = [image(seen)]
+    logs = opened(disk, seen, newest=lambda: images[-1])
+    wider = Topic("orders", ID, (STATE,) * 3, revision=2)
+    images.append(ClusterImage(topics={"orders": wider, "short": short}, revision=2))
+    await logs.ensure([*every(wider), *every(short)])
+    logs.on_image(ClusterImage(topics={"orders": seen}, revision=1))
+    await logs.delete_those_due()
+    assert len(logs.directory.logs) == 6, "the image is older than they are"
+    images.append(ClusterImage(revision=3))
+    logs.on_image(images[-1])
+    await logs.delete_those_due()
+    assert not logs.directory.partitions
+    logs.directory.close()
+    assert not [path for path in disk.directories() if path.name.endswith("-stray")]
+
+
+async def test_a_topic_that_is_seen_after_its_logs_were_made_keeps_them(
+    disk: CountingDisk,
+) -> None:
+    of = Topic("orders", ID, (STATE,) * 3, revision=2)
+    logs = opened(disk, topic(1, OTHER_ID), newest=lambda: ClusterImage(topics={"orders": of}))
+    await logs.ensure(every(of))
+    logs.on_image(ClusterImage(topics={"orders": of}, revision=2))
+    logs.on_image(ClusterImage(topics={"orders": of}, revision=3))
+    await logs.delete_those_due()
+    assert len(logs.directory.logs) == 3
+
+
 async def test_many_logs_are_deleted_in_turns(disk: CountingDisk) -> None:
     of = topic(100)
     logs = opened(disk, of)

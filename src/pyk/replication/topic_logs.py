@@ -69,6 +69,8 @@ class TopicLogs:
         self._newest = newest
         self._deleted: dict[Uuid, Topic] = {}
         """Topics that are gone, and of which there may still be logs."""
+        self._ahead: dict[Uuid, Topic] = {}
+        """Topics of which logs were made before an image was followed that has them."""
         self._has_deleted = trio.Event()
         self._opened = trio.Event()
         """Set, and made anew, when a thread is done with logs."""
@@ -207,9 +209,20 @@ class TopicLogs:
                 if now is None or now.topic_id != topic.topic_id:
                     self._deleted[topic.topic_id] = topic
                     self._has_deleted.set()
+        self._note_deleted_unseen(image)
         self._configured |= image.topics_configured_since(before)
         defaults, self._defaults = self._defaults, self._config_of("")
         self._has_new_defaults |= defaults != self._defaults
+
+    def _note_deleted_unseen(self, image: ClusterImage) -> None:
+        """Of what came and went between two images, only the logs that were made tell."""
+        for topic_id, topic in list(self._ahead.items()):
+            if image.revision >= topic.revision:
+                del self._ahead[topic_id]
+                now = image.topics.get(topic.name)
+                if now is None or now.topic_id != topic_id:
+                    self._deleted[topic_id] = topic
+                    self._has_deleted.set()
 
     def take_outdated(self) -> Callable[[str], bool] | None:
         """Tells of topics that may have another configuration since this was called last. None if
@@ -326,6 +339,8 @@ class TopicLogs:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name_of(partition)} is being made"
             )
+        if self._image.topics.get(topic.name) is not topic:
+            self._ahead[topic.topic_id] = topic
         config = LogConfig.of(self._config_of(topic.name))
         # It is led here, and so its epoch has begun, as in Kafka before anything is appended.
         leader_epoch = topic.partitions[partition.partition].leader_epoch
