@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import cache
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final, NamedTuple
@@ -214,10 +213,6 @@ def make_context(
 
         return broker.settings.topic_config(valid(TOPIC_KEYS, stored, ignored))
 
-    @cache
-    def fetch_sessions() -> FetchSessions:
-        return FetchSessions(config.max_incremental_fetch_session_cache_slots, rng)
-
     flusher, failures = Flusher(world.offload), Failures()
     logs = TopicLogs(
         directory,
@@ -235,7 +230,7 @@ def make_context(
         directory=directory,
         replicas=replicas,
         flusher=flusher,
-        fetch_sessions=fetch_sessions,
+        fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         producer_ids=ProducerIdBlocks(mirror),
         served=served(),
         rng=rng,

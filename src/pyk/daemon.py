@@ -36,7 +36,6 @@ IMPORT_PAUSE: Final = 1.0
 NEEDED_LATER: Final = (
     "pyk.coordinator.group_coordinator",
     "pyk.coordinator.transaction_coordinator",
-    "pyk.log.compaction",
 )
 """Modules that are imported by what first needs them."""
 

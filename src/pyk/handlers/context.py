@@ -22,6 +22,7 @@ from pyk.metadata.mirror import Mirror
 from pyk.metadata.producer_ids import ProducerIdBlocks
 from pyk.offload import Elsewhere, in_thread
 from pyk.replication.checkpoints import Checkpoints
+from pyk.replication.fetch_sessions import FetchSessions
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from pyk.coordinator.share_coordinator import ShareCoordinator
     from pyk.coordinator.share_lifecycle import ShareLifecycle
     from pyk.coordinator.transaction_coordinator import TransactionCoordinator
-    from pyk.replication.fetch_sessions import FetchSessions
     from pyk.sharing.shares import Shares
     from pyk.wire.messages.api_versions import ApiVersionsResponse
 
@@ -62,8 +62,7 @@ class Context(Struct, kw_only=True):
     directory: DataDirectory
     replicas: Replicas
     flusher: Flusher
-    fetch_sessions: Callable[[], FetchSessions]
-    """They are made, and imported, for the first fetch."""
+    fetch_sessions: FetchSessions
     producer_ids: ProducerIdBlocks
     served: Mapping[ApiKey, Versions]
     rng: Random

@@ -152,7 +152,7 @@ def _begin(request: FetchRequest, call: Call, broker: Context) -> Fetch:
         for topic in request.forgotten_topics_data
         for number in topic.partitions
     ]
-    return broker.fetch_sessions().begin(
+    return broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
         asked,

@@ -164,7 +164,7 @@ def cluster_families(context: Context) -> Iterator[Family]:
     yield gauge("pyk_logs_failed", "Logs that are damaged and not served.", failed)
     open_logs = one(len(context.directory.logs))
     yield gauge("pyk_logs_open", "Logs that are not dormant.", open_logs)
-    sessions = one(len(context.fetch_sessions()))
+    sessions = one(len(context.fetch_sessions))
     yield gauge("pyk_fetch_sessions", "Fetch sessions of consumers.", sessions)
     contained = one(context.failures.count)
     yield counter("pyk_failures_total", "Failures that went no further.", contained)

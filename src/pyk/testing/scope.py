@@ -48,7 +48,7 @@ def _named(key: ApiKey, request: Any, broker: Context) -> Iterator[tuple[str, in
         yield from ((name, None) for name in broker.image.topics)
     if key is ApiKey.FETCH:
         # It reads what its session knows, and names only what it adds to that.
-        for each in broker.fetch_sessions().partitions_of(request.session_id):
+        for each in broker.fetch_sessions.partitions_of(request.session_id):
             yield each.topic or _name_of(each, broker), each.partition
     for topic in getattr(request, "topics", None) or getattr(request, "topic_data", None) or ():
         name = _name_of(topic, broker)
