@@ -305,6 +305,17 @@ def test_many_groups_expire_each_in_a_batch_of_its_own(it: Coordinator) -> None:
     assert it.listed == []
 
 
+def test_offsets_that_a_full_log_keeps_alive_go_when_there_is_room(it: Coordinator) -> None:
+    for number in range(3):
+        it.commit({0: 5}, group_id=f"g{number}")
+    it.log_is_full = True
+    it.pass_time(8 * DAY)
+    assert len(it.listed) == 3
+    it.log_is_full = False
+    it.pass_time(RETRY_AFTER)
+    assert it.listed == []
+
+
 def test_offsets_of_a_deleted_topic_go(it: Coordinator) -> None:
     it.see(events=b"1", other=b"2")
     it.commit({0: 5})

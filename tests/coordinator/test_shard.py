@@ -58,6 +58,8 @@ class Tally:
         self.pending: dict[int, list[Record]] = {}
         self.waiting: dict[Ticket, str] = {}
         self.due: float | None = None
+        self.due_records: list[Record] = []
+        """What is to be written when something is due, if not that the oldest word is gone."""
         self.loaded_at: float | None = None
 
     def apply(self, record: Record) -> None:
@@ -89,7 +91,8 @@ class Tally:
     def expire(self, now: float) -> Decision:
         self.due = None
         oldest = self.words[0]
-        return Decision([Record(OffsetCommitKey(group=oldest, topic="", partition=0), None)])
+        gone = Record(OffsetCommitKey(group=oldest, topic="", partition=0), None)
+        return Decision(self.due_records or [gone])
 
     def add(self, ticket: Ticket, *records: Record) -> Decision:
         texts = [record.key.group for record in records]
@@ -186,6 +189,31 @@ async def test_a_machine_may_say_what_happens_when_the_log_refuses() -> None:
 
     assert shard.execute(decide) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert see(shard) == []
+
+
+async def test_what_nobody_asked_for_is_refused_to_whoever_carries_it_out() -> None:
+    shard = opened()
+    with pytest.raises(KafkaError) as refusal:
+        shard.perform(lambda tally, now: Decision(HUGE))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    add(shard, word("one"))
+    shard.machine.due_records = HUGE
+    shard.machine.due = trio.current_time()
+    with pytest.raises(KafkaError):
+        shard.expire(trio.current_time())
+    assert see(shard) == ["one"]
+
+
+async def test_a_refusal_that_somebody_hears_is_told_to_nobody_else() -> None:
+    shard = opened()
+    waiting = shard.execute(lambda tally, ticket, now: tally.wait_for("one", ticket))
+
+    def decide(tally: Tally, now: float) -> Decision:
+        return Decision(HUGE, [Reply(ticket, "here") for ticket in tally.waiting])
+
+    shard.perform(decide)
+    with pytest.raises(KafkaError):
+        await waiting
 
 
 async def test_what_no_record_can_say_is_refused_as_by_the_log() -> None:

@@ -8,7 +8,7 @@ Offsets           what the first two kinds have committed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pyk.coordinator import offsets
@@ -423,9 +423,17 @@ class Groups:
             records = self._outdated(group)
             if records:
                 self._surroundings.timers.set(CLEANING, now)
-                return Decision(records)
+                return Decision(records, otherwise=self._clean_again(group, now))
         self._clean_later(now)
         return Decision()
+
+    def _clean_again(self, group: Group, now: float) -> Callable[[KafkaError], Decision]:
+        def try_later(_: KafkaError) -> Decision:
+            self._to_clean.append(group.group_id)
+            self._surroundings.timers.set(CLEANING, now + RETRY_AFTER)
+            return Decision()
+
+        return try_later
 
     def _outdated(self, group: Group) -> list[Record]:
         committed = self.offsets.of(group.group_id)

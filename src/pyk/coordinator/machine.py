@@ -73,7 +73,7 @@ class Decision(NamedTuple):
     replies: Sequence[Reply] = ()
     otherwise: Callable[[KafkaError], Decision] | None = None
     """What is decided instead if the log refuses the records. It has none itself. Without it, who
-    was to be answered is refused."""
+    was to be answered is refused, and if nobody was, whoever carries it out."""
     transaction: InTransaction | None = None
     """Where the records belong to one, all of them do."""
     payload: Payload | None = None

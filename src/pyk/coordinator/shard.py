@@ -152,7 +152,8 @@ class Shard(Generic[M]):
         return produced
 
     def perform(self, decide: Callable[[M, float], Decision]) -> None:
-        """Carry out what nobody asked for and nobody waits for. Raise KafkaError."""
+        """Carry out what nobody asked for. Raise KafkaError if the log refuses it, and the decision
+        says nothing else and answers nobody."""
         if self.is_loaded:
             self._perform(decide(self.machine, trio.current_time()))
 
@@ -160,7 +161,8 @@ class Shard(Generic[M]):
         return self.machine.deadline() if self.is_loaded else None
 
     def expire(self, moment: float) -> bool:
-        """Do one of the things that were due then. Whether there was one. Raise KafkaError."""
+        """Do one of the things that were due then. Whether there was one. Raise KafkaError as
+        `perform` does."""
         deadline = self.deadline()
         if deadline is None or deadline > moment:
             return False
@@ -187,6 +189,8 @@ class Shard(Generic[M]):
                 )
             except KafkaError as refusal:
                 if decision.otherwise is None:
+                    if not decision.replies:
+                        raise
                     self._refuse(decision, refusal)
                     return
                 decision = decision.otherwise(refusal)

@@ -88,8 +88,11 @@ def _end(shard: Shard[Groups], wanted: Initialization, errors: Errors) -> None:
         logger.warning("partitions of %s cannot begin: %s", group_id, next(iter(errors.values())))
     done, failed = parted(wanted.partitions, errors)
     shard.machine.share.end(wanted)
-    shard.perform(lambda groups, now: groups.share.initialized(group_id, done))
-    shard.perform(lambda groups, now: groups.share.not_initialized(group_id, failed))
+    try:
+        shard.perform(lambda groups, now: groups.share.ended(group_id, done, failed))
+    except KafkaError as refusal:
+        # They are not handed out, and the next heartbeat lets them begin again.
+        logger.warning("it is not kept that partitions of %s have begun: %s", group_id, refusal)
     while shard.is_loaded and shard.machine.share.is_waited_for(group_id):
         shard.perform(lambda groups, now: groups.share.settle(group_id, now))
 

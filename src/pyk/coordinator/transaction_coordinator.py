@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -207,7 +208,8 @@ class TransactionCoordinator:
     def _completes(self, ending: _Ending) -> bool:
         """Whether the log has taken it that all partitions know, or somebody else has said so."""
         shard, marking = ending.shard, ending.marking
-        shard.perform(lambda machine, now: machine.written(marking, marking.partitions, now))
+        with suppress(KafkaError):  # It is outstanding still.
+            shard.perform(lambda machine, now: machine.written(marking, marking.partitions, now))
         if shard.machine.is_outstanding(marking):
             return False
         self._completed.unpark_all()

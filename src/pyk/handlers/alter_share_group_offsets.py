@@ -75,16 +75,21 @@ async def _begun(
     offsets: Mapping[tuple[Uuid, int], int],
     broker: Context,
 ) -> Errors:
-    """Those that do not begin anew. The group is told which do."""
+    """Those that do not begin anew. It is in the group's log which do. Raise KafkaError."""
     wanted = {place: offsets[place] for place in places(alteration.partitions)}
     if not wanted:
         return {}
     outcome = broker.share_lifecycle.initialize(group_id, alteration.state_epoch, wanted)
     errors = await settled(outcome)
     done, failed = parted(alteration.partitions, errors)
-    shard = broker.groups.of(group_id)
-    shard.perform(lambda groups, now: groups.share.initialized(group_id, done))
-    shard.perform(lambda groups, now: groups.share.not_initialized(group_id, failed))
+    await settled(
+        broker.groups.execute(
+            group_id,
+            lambda groups, ticket, now: groups.share_offsets.altered(
+                group_id, done, failed, ticket
+            ),
+        )
+    )
     return errors
 
 

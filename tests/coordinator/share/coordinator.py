@@ -52,10 +52,10 @@ class Coordinator(consumer.Coordinator):
         share, group_id, partitions = self.groups.share, wanted.group_id, wanted.partitions
         share.end(wanted)
         if self.states_refuse:
-            self.perform(share.not_initialized(group_id, partitions))
+            self.perform(share.ended(group_id, {}, partitions))
         else:
             self.states.update(dict.fromkeys(places(partitions), wanted.state_epoch))
-            self.perform(share.initialized(group_id, partitions))
+            self.perform(share.ended(group_id, partitions, {}))
         while share.is_waited_for(group_id):
             self.perform(share.settle(group_id, self.now))
 

@@ -49,7 +49,7 @@ def test_partitions_that_there_are_may_begin_elsewhere() -> None:
     wanted = {it.topic_id("a"): Known("a", frozenset({0}))}
     assert found == Alteration(3, wanted)
     assert it.shared.share_partitions.initializing == wanted
-    it.perform(it.groups.share.initialized(GROUP, wanted))
+    it.perform(it.groups.share.ended(GROUP, wanted, {}))
     assert it.shared.share_partitions.initializing == {}
     assert it.shared.share_partitions.initialized[it.topic_id("a")].partitions == {0, 1}
 
@@ -58,7 +58,7 @@ def test_a_group_may_begin_before_it_has_members() -> None:
     it = Coordinator({"a": 1})
     found = alter(it, a={0: 7})
     assert found.state_epoch == 1
-    it.perform(it.groups.share.initialized(GROUP, found.partitions))
+    it.perform(it.groups.share.ended(GROUP, found.partitions, {}))
     assert it.shared.state == "Empty"
     assert it.comes("m", "a").held == {"a": {0}}
     assert it.states == {}, "what was set is not begun again"

@@ -133,21 +133,14 @@ class ShareGroups:
     def is_wanted(self) -> bool:
         return self._initializations.is_wanted
 
-    def initialized(self, group_id: str, partitions: ByTopic) -> Decision:
-        """The state of these has begun."""
+    def ended(self, group_id: str, done: ByTopic, failed: ByTopic) -> Decision:
+        """The state of some has begun. That of others has not, and the next heartbeat is to try
+        again."""
         group = self._surroundings.groups.get(group_id)
-        if not isinstance(group, ShareGroup) or not partitions:
+        if not isinstance(group, ShareGroup) or not (done or failed):
             return Decision()
-        after = group.share_partitions.done(partitions)
+        after = group.share_partitions.done(done).given_up(failed)
         return Decision([records.share_partitions(group_id, after)])
-
-    def not_initialized(self, group_id: str, partitions: ByTopic) -> Decision:
-        """It has not begun, and the next heartbeat is to try again."""
-        group = self._surroundings.groups.get(group_id)
-        if not isinstance(group, ShareGroup) or not partitions:
-            return Decision()
-        left = group.share_partitions.given_up(partitions)
-        return Decision([records.share_partitions(group_id, left)])
 
     def end(self, initialization: Initialization) -> None:
         """Whatever came of it has been said."""

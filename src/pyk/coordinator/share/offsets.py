@@ -59,6 +59,13 @@ class ShareOffsets:
         begun = group.share_partitions.begun(wanted)
         return Decision([records.share_partitions(group_id, begun)], [reply])
 
+    def altered(self, group_id: str, done: ByTopic, failed: ByTopic, ticket: Ticket) -> Decision:
+        """The state of some has begun anew, that of others has not. Answered by nothing. Raise
+        KafkaError."""
+        group = known(self._surroundings.groups, group_id)
+        after = group.share_partitions.done(done).given_up(failed)
+        return Decision([records.share_partitions(group_id, after)], [Reply(ticket, None)])
+
     def delete(self, group_id: str, topics: Iterable[str], ticket: Ticket) -> Decision:
         """Answered by the partitions whose state is to be deleted. Raise KafkaError."""
         group = known(self._surroundings.groups, group_id)
