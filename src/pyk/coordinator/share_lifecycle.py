@@ -2,16 +2,21 @@
 
     machine wants -> each state is begun -> machine is told -> who waited for it is answered
 
-What takes no waiting is done before the heartbeat that wanted it is answered.
+What takes no waiting is done before the heartbeat that wanted it is answered. What is done to the
+states of one group is done one after the other: a member that joins while its group is moved or
+forgotten does not begin what another is about to, and finds what came of that.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import trio
 
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.shard import Shard
@@ -42,12 +47,31 @@ class ShareLifecycle:
     ) -> None:
         self._persister = persister
         self._start_soon = start_soon
+        self._turns: dict[str, trio.Semaphore] = {}
+        """Of those groups to whose states something is being done."""
 
     def note_change(self, shard: Shard[Groups]) -> None:
         """A decision of the shard was carried out."""
-        if shard.machine.share.is_wanted:
-            for wanted in shard.machine.share.take_wanted():
+        share = shard.machine.share
+        if share.is_wanted:
+            for wanted in share.take_wanted():
                 self._begin(shard, wanted)
+
+    @asynccontextmanager
+    async def turn(self, group_id: str) -> AsyncIterator[None]:
+        """For whoever does something to the states of a group in several steps. Others wait."""
+        turn = self._turns.setdefault(group_id, trio.Semaphore(1, max_value=1))
+        await turn.acquire()
+        try:
+            yield
+        finally:
+            self._end_turn(group_id)
+
+    def _end_turn(self, group_id: str) -> None:
+        turn = self._turns[group_id]
+        turn.release()
+        if turn.value:
+            del self._turns[group_id]
 
     def initialize(
         self, group_id: str, state_epoch: int, offsets: Mapping[tuple[Uuid, int], int]
@@ -67,26 +91,46 @@ class ShareLifecycle:
         return for_each(keys, self._persister().delete)
 
     def _begin(self, shard: Shard[Groups], wanted: Initialization) -> None:
-        offsets = dict.fromkeys(places(wanted.partitions), UNKNOWN_OFFSET)
-        outcome = self.initialize(wanted.group_id, wanted.state_epoch, offsets)
+        group_id = wanted.group_id
+        if group_id in self._turns:
+            self._start_soon(partial(self._begin_later, shard, wanted))
+            return
+        outcome = self._begun(wanted, wanted.partitions)
         if isawaitable(outcome):
-            self._start_soon(partial(_end_later, shard, wanted, outcome))
+            self._turns[group_id] = trio.Semaphore(0, max_value=1)
+            self._start_soon(partial(self._end_later, shard, wanted, outcome))
         else:
-            _end(shard, wanted, outcome)
+            _end(shard, wanted, wanted.partitions, outcome)
+
+    async def _begin_later(self, shard: Shard[Groups], wanted: Initialization) -> None:
+        async with self.turn(wanted.group_id):
+            partitions = shard.machine.share.not_begun(wanted) if shard.is_loaded else {}
+            errors = await settled(self._begun(wanted, partitions))
+            _end(shard, wanted, partitions, errors)
+
+    async def _end_later(
+        self, shard: Shard[Groups], wanted: Initialization, outcome: Awaitable[Errors]
+    ) -> None:
+        try:
+            _end(shard, wanted, wanted.partitions, await outcome)
+        finally:
+            self._end_turn(wanted.group_id)
+
+    def _begun(self, wanted: Initialization, partitions: ByTopic) -> Errors | Awaitable[Errors]:
+        offsets = dict.fromkeys(places(partitions), UNKNOWN_OFFSET)
+        return self.initialize(wanted.group_id, wanted.state_epoch, offsets)
 
 
-async def _end_later(
-    shard: Shard[Groups], wanted: Initialization, outcome: Awaitable[Errors]
-) -> None:
-    _end(shard, wanted, await outcome)
+async def settled(outcome: Errors | Awaitable[Errors]) -> Errors:
+    return await outcome if isawaitable(outcome) else outcome
 
 
-def _end(shard: Shard[Groups], wanted: Initialization, errors: Errors) -> None:
+def _end(shard: Shard[Groups], wanted: Initialization, partitions: ByTopic, errors: Errors) -> None:
     """Tell the machine what came of it, and let it answer those who wait."""
     group_id = wanted.group_id
     if errors:
         logger.warning("partitions of %s cannot begin: %s", group_id, next(iter(errors.values())))
-    done, failed = parted(wanted.partitions, errors)
+    done, failed = parted(partitions, errors)
     shard.machine.share.end(wanted)
     try:
         shard.perform(lambda groups, now: groups.share.ended(group_id, done, failed))

@@ -28,7 +28,14 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     check_enabled(broker)
     check_group_id(request.group_id)
-    return await to_the_end(partial(_altered, request, broker), broker)
+    return await to_the_end(partial(_in_turn, request, broker), broker)
+
+
+async def _in_turn(
+    request: AlterShareGroupOffsetsRequest, broker: Context
+) -> AlterShareGroupOffsetsResponse:
+    async with broker.share_lifecycle.turn(request.group_id):
+        return await _altered(request, broker)
 
 
 async def _altered(

@@ -85,6 +85,7 @@ class Context(Struct, kw_only=True):
     group_shards: GroupShards | None = None
     transaction_coordinator: TransactionCoordinator | None = None
     coordinator_of_shares: ShareCoordinator | None = None
+    lifecycle_of_shares: ShareLifecycle | None = None
     shares_led: Shares | None = None
     api_versions: tuple[Features, ApiVersionsResponse, ApiVersionsResponse] | None = None
     """The last answer to ApiVersions. It is good for as long as the features are the same."""
@@ -111,9 +112,13 @@ class Context(Struct, kw_only=True):
 
     @property
     def share_lifecycle(self) -> ShareLifecycle:
-        from pyk.coordinator.share_lifecycle import ShareLifecycle
+        if self.lifecycle_of_shares is None:
+            from pyk.coordinator.share_lifecycle import ShareLifecycle
 
-        return ShareLifecycle(lambda: self.share_coordinator.persister, self.start_soon)
+            self.lifecycle_of_shares = ShareLifecycle(
+                lambda: self.share_coordinator.persister, self.start_soon
+            )
+        return self.lifecycle_of_shares
 
     @property
     def transactions(self) -> TransactionCoordinator:

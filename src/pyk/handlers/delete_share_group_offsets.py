@@ -24,7 +24,14 @@ async def handle(
 ) -> DeleteShareGroupOffsetsResponse:
     check_enabled(broker)
     check_group_id(request.group_id)
-    return await to_the_end(partial(_deleted, request, broker), broker)
+    return await to_the_end(partial(_in_turn, request, broker), broker)
+
+
+async def _in_turn(
+    request: DeleteShareGroupOffsetsRequest, broker: Context
+) -> DeleteShareGroupOffsetsResponse:
+    async with broker.share_lifecycle.turn(request.group_id):
+        return await _deleted(request, broker)
 
 
 async def _deleted(

@@ -33,7 +33,7 @@ from pyk.coordinator.share.heartbeats import (
 )
 from pyk.coordinator.share.initialization import Initialization, Initializations, Waiting
 from pyk.coordinator.share.member import Member
-from pyk.coordinator.share.partitions import ByTopic
+from pyk.coordinator.share.partitions import ByTopic, shared
 from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.messages.share_group_describe import DescribedGroup
@@ -132,6 +132,12 @@ class ShareGroups:
     @property
     def is_wanted(self) -> bool:
         return self._initializations.is_wanted
+
+    def not_begun(self, initialization: Initialization) -> ByTopic:
+        """What is left of it: others may have begun some of it meanwhile, or deleted the group."""
+        group = self._surroundings.groups.get(initialization.group_id)
+        there = group.share_partitions.initializing if isinstance(group, ShareGroup) else {}
+        return shared(initialization.partitions, there)
 
     def ended(self, group_id: str, done: ByTopic, failed: ByTopic) -> Decision:
         """The state of some has begun. That of others has not, and the next heartbeat is to try

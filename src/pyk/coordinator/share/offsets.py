@@ -105,6 +105,11 @@ class ShareOffsets:
         reply = Reply(ticket, doomed.initializing)
         return Decision([records.share_partitions(group_id, after)], [reply])
 
+    def has_states(self, group_id: str) -> bool:
+        """Whether it is a share group that may have some."""
+        group = self._surroundings.groups.get(group_id)
+        return isinstance(group, ShareGroup) and group.partitions is not None
+
     def deleted(self, group_id: str, topics: Iterable[Uuid], ticket: Ticket) -> Decision:
         """Their states are no more. Answered by nothing."""
         group = self._surroundings.groups.get(group_id)

@@ -97,3 +97,8 @@ def without(these: ByTopic, others: ByTopic) -> dict[Uuid, Known]:
         if rest:
             left[topic_id] = Known(name, rest)
     return left
+
+
+def shared(these: ByTopic, others: ByTopic) -> dict[Uuid, Known]:
+    """What is in both."""
+    return without(these, without(these, others))
