@@ -21,7 +21,7 @@ from pyk.errors import ErrorCode
 from pyk.handlers.context import Context
 from pyk.handlers.share_calls import settled
 from tests.faults.failing_disk import FailingDisk, Fault, Operation, Plan
-from tests.handlers.brokers import open_context, produce
+from tests.handlers.brokers import create, open_context, produce
 from tests.handlers.queues import Worker, acquired
 from tests.handlers.test_share_groups import (
     GROUP,
@@ -241,6 +241,34 @@ async def test_a_group_whose_broker_is_killed_while_it_is_moved_can_be_read(step
         await check(broker)
 
 
+@pytest.mark.parametrize("act", [forget_topic, delete])
+@pytest.mark.parametrize("joins", [False, True])
+@pytest.mark.parametrize("steps", STEPS)
+async def test_what_a_killed_broker_was_about_to_delete_is_deleted(
+    act: Act, joins: bool, steps: int
+) -> None:
+    disk = SimulatedDisk()
+    async with open_broker(disk) as broker:
+        await move(broker)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(act, broker)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            if joins:
+                nursery.start_soon(beat, broker, 0, TOPIC)
+                for _ in range(3):
+                    await trio.lowlevel.checkpoint()
+            left = disk.kill9()
+    async with opened_again(left) as broker:
+        assert shown(broker).deleting == {}
+        begun = await starts(broker)
+        assert begun.keys() == {n for _, n in places(shown(broker).initialized)} or joins
+        if joins:
+            await beat(broker, -1)
+        await join(broker)
+        await check(broker)
+
+
 # A log refuses
 
 
@@ -295,6 +323,25 @@ async def test_what_a_log_refuses_to_delete_can_be_deleted_later(
             return
         again = await act(broker)
         assert again == DONE, again
+        assert await starts(broker) == {}
+
+
+@pytest.mark.parametrize("after", range(2))
+async def test_what_a_log_has_refused_to_delete_is_deleted_when_a_member_comes(after: int) -> None:
+    """It reads something else, and so the first topic does not begin again."""
+    disk = FailingDisk()
+    async with open_broker(disk) as broker:
+        await create(broker, "other")
+        await move(broker)
+        disk.plan = refusing(SHARE_TOPIC, after)
+        assert await forget_topic(broker) != DONE
+        assert shown(broker).deleting != {}
+        disk.plan = refusing(SHARE_TOPIC, 0)
+        await beat(broker, 0, "other")
+        await trio.testing.wait_all_tasks_blocked()
+        assert held(await beat(broker, 0, "other")) == [0]
+        await trio.testing.wait_all_tasks_blocked()
+        assert shown(broker).deleting == {}
         assert await starts(broker) == {}
 
 

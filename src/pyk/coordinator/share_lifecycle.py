@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from functools import partial
 from inspect import isawaitable
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import trio
@@ -56,6 +57,8 @@ class ShareLifecycle:
         if share.is_wanted:
             for wanted in share.take_wanted():
                 self._begin(shard, wanted)
+        for group_id in share.take_half_deleted():
+            self._start_soon(partial(self._finish_deletion, shard, group_id))
 
     @asynccontextmanager
     async def turn(self, group_id: str) -> AsyncIterator[None]:
@@ -119,6 +122,26 @@ class ShareLifecycle:
     def _begun(self, wanted: Initialization, partitions: ByTopic) -> Errors | Awaitable[Errors]:
         offsets = dict.fromkeys(places(partitions), UNKNOWN_OFFSET)
         return self.initialize(wanted.group_id, wanted.state_epoch, offsets)
+
+    async def _finish_deletion(self, shard: Shard[Groups], group_id: str) -> None:
+        """One that a crash has left half done, or somebody who was refused."""
+        try:
+            async with self.turn(group_id):
+                if shard.is_loaded:
+                    await self._delete_the_rest(shard, group_id)
+        finally:
+            shard.machine.share.end_deletion(group_id)
+
+    async def _delete_the_rest(self, shard: Shard[Groups], group_id: str) -> None:
+        doomed = shard.machine.share_offsets.half_deleted(group_id)
+        errors = await settled(self.delete(group_id, doomed))
+        for error in islice(errors.values(), 1):
+            logger.warning("states of %s cannot be deleted: %s", group_id, error)
+        gone = doomed.keys() - {key.topic_id for key in errors}
+        try:
+            shard.perform(lambda groups, now: groups.share_offsets.forgotten(group_id, gone))
+        except KafkaError as refusal:
+            logger.warning("it is not kept what of %s is deleted: %s", group_id, refusal)
 
 
 async def settled(outcome: Errors | Awaitable[Errors]) -> Errors:

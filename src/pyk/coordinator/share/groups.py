@@ -57,6 +57,9 @@ class ShareGroups:
         self._surroundings = surroundings
         self._hashes = TopicHashes()
         self._initializations = Initializations()
+        self._half_deleted: dict[str, bool] = {}
+        """Groups of which the log says that states are to be deleted, though whoever was about to
+        do it may have stopped half-way, and whether somebody is finishing it."""
 
     # Records, and the cluster around
 
@@ -69,6 +72,8 @@ class ShareGroups:
         for group in self._groups():
             if group.share_partitions.topics() - self._surroundings.image.names.keys():
                 self._surroundings.timers.set(Timer(group.group_id, GONE), now)
+            if group.share_partitions.deleting:
+                self._half_deleted[group.group_id] = False
             for member_id in group.members:
                 self._expect(group.group_id, member_id, now)
 
@@ -99,6 +104,8 @@ class ShareGroups:
         looks = renamed or group.must_look_at_its_topics
         epoch = self._refreshed(group, before, after, done) if looks else group.epoch
         self._expect(group.group_id, after.member_id, now)
+        if group.share_partitions.deleting:
+            self._half_deleted.setdefault(group.group_id, False)
         begun = None
         if renamed or group.may_lack_partitions:
             begun = self._begin(group, epoch, before, after, done, now)
@@ -138,6 +145,16 @@ class ShareGroups:
         group = self._surroundings.groups.get(initialization.group_id)
         there = group.share_partitions.initializing if isinstance(group, ShareGroup) else {}
         return shared(initialization.partitions, there)
+
+    def take_half_deleted(self) -> list[str]:
+        """Those that nobody finishes yet. Whoever takes them has to say when it is at an end."""
+        taken = [group_id for group_id, is_taken in self._half_deleted.items() if not is_taken]
+        self._half_deleted.update(dict.fromkeys(taken, True))
+        return taken
+
+    def end_deletion(self, group_id: str) -> None:
+        """It is done, or has failed, and the next heartbeat is to try again."""
+        self._half_deleted.pop(group_id, None)
 
     def ended(self, group_id: str, done: ByTopic, failed: ByTopic) -> Decision:
         """The state of some has begun. That of others has not, and the next heartbeat is to try

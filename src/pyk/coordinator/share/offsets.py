@@ -94,16 +94,22 @@ class ShareOffsets:
         group.check_delete()
         if group.partitions is None:
             return Decision(replies=[Reply(ticket, {})])
-        there, image = group.partitions, self._surroundings.image
-        again = {
-            topic_id: _all_of(image.topics[image.names[topic_id]])
-            for topic_id in there.deleting
-            if topic_id in image.names
-        }
+        there, again = group.partitions, self.half_deleted(group_id)
         doomed = SharePartitions(there.initialized).begun(there.initializing).begun(again)
         after = SharePartitions(deleting=_names(doomed.initializing))
         reply = Reply(ticket, doomed.initializing)
         return Decision([records.share_partitions(group_id, after)], [reply])
+
+    def half_deleted(self, group_id: str) -> ByTopic:
+        """What is to be deleted, or is, as far as the group's log knows."""
+        group, image = self._surroundings.groups.get(group_id), self._surroundings.image
+        if not isinstance(group, ShareGroup):
+            return {}
+        return {
+            topic_id: _all_of(image.topics[image.names[topic_id]])
+            for topic_id in group.share_partitions.deleting
+            if topic_id in image.names
+        }
 
     def has_states(self, group_id: str) -> bool:
         """Whether it is a share group that may have some."""
@@ -112,13 +118,20 @@ class ShareOffsets:
 
     def deleted(self, group_id: str, topics: Iterable[Uuid], ticket: Ticket) -> Decision:
         """Their states are no more. Answered by nothing."""
+        done = self.forgotten(group_id, topics)
+        return done._replace(replies=[Reply(ticket, None)])
+
+    def forgotten(self, group_id: str, topics: Iterable[Uuid]) -> Decision:
+        """The same, though nobody asked for it."""
         group = self._surroundings.groups.get(group_id)
-        if not isinstance(group, ShareGroup) or group.partitions is None:
-            return Decision(replies=[Reply(ticket, None)])
-        gone = set(topics)
-        deleting = {t: name for t, name in group.partitions.deleting.items() if t not in gone}
-        after = replace(group.partitions, deleting=deleting)
-        return Decision([records.share_partitions(group_id, after)], [Reply(ticket, None)])
+        if not isinstance(group, ShareGroup):
+            return Decision()
+        before, gone = group.share_partitions, set(topics)
+        deleting = {t: name for t, name in before.deleting.items() if t not in gone}
+        if deleting == before.deleting:
+            return Decision()
+        after = replace(before, deleting=deleting)
+        return Decision([records.share_partitions(group_id, after)])
 
 
 def _all_of(topic: Topic) -> Known:
