@@ -20,9 +20,10 @@ from pyk.coordinator.share_state.state import UNINITIALISED
 from pyk.errors import ErrorCode
 from pyk.handlers.context import Context
 from pyk.handlers.share_calls import settled
+from pyk.metadata.controller import set_group_config
 from tests.faults.failing_disk import FailingDisk, Fault, Operation, Plan
 from tests.handlers.brokers import create, open_context, produce
-from tests.handlers.queues import Worker, acquired
+from tests.handlers.queues import Worker, acquired, of_partition
 from tests.handlers.test_share_groups import (
     GROUP,
     TOPIC,
@@ -90,6 +91,11 @@ async def opened_again(disk: SimulatedDisk) -> AsyncIterator[Context]:
         await broker.groups.of(GROUP).wait_loaded()
         await trio.testing.wait_all_tasks_blocked()
         yield broker
+
+
+async def configure(broker: Context, **values: str) -> None:
+    configs = {key.replace("_", "."): value for key, value in values.items()}
+    await broker.mirror.carry_out(lambda image: set_group_config(image, GROUP, configs))
 
 
 async def move(broker: Context) -> int:
@@ -372,3 +378,46 @@ async def test_a_move_that_is_told_outlives_a_power_cut() -> None:
         await join(broker)
         assert await starts(broker) == MOVED
         await check(broker)
+
+
+# A state that is lost
+
+
+async def test_a_group_whose_state_is_lost_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_broker() as broker:
+        await configure(broker, share_auto_offset_reset="earliest")
+        await move(broker)
+        await join(broker)
+        await settled(broker.share_coordinator.persister.delete(key(broker, 0)))
+        worker = Worker(broker, "m", TOPIC)
+        lost = of_partition(await worker.fetch())
+        assert lost.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        await trio.testing.wait_all_tasks_blocked()
+        assert acquired(await worker.fetch(max_wait_ms=1000)) == [(0, 9, 1)]
+        assert (await starts(broker))[1] == MOVED[1]
+    assert caplog.text.count("was lost, and it begins anew") == 1
+
+
+async def test_what_a_group_has_not_begun_does_not_begin_for_who_fetches_from_it() -> None:
+    async with open_broker() as broker:
+        await alter(broker, {TOPIC: {1: 2}})
+        worker = Worker(broker, "m", TOPIC)
+        for _ in range(2):
+            refused = of_partition(await worker.fetch())
+            assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            await trio.testing.wait_all_tasks_blocked()
+        assert await starts(broker) == {1: 2}
+
+
+async def test_a_lost_state_that_is_looked_for_is_where_its_group_is_moved() -> None:
+    for steps in STEPS:
+        async with open_broker() as broker:
+            await move(broker)
+            await settled(broker.share_coordinator.persister.delete(key(broker, 0)))
+
+            async def fetch(broker: Context) -> int:
+                worker = Worker(broker, "m", TOPIC)
+                return of_partition(await worker.fetch()).error_code
+
+            await interrupted(broker, fetch, steps, move)
+            assert await starts(broker) == MOVED

@@ -38,12 +38,16 @@ RECORD_TYPES: Final = record_types(share_state_records)
 
 
 class ShareCoordinator:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(
+        self, parts: Parts, note_missing: Callable[[SharePartitionKey], None] = lambda _: None
+    ) -> None:
+        """`note_missing` is told when the leader of a partition asks for a state that is not
+        there."""
         self._parts = parts
         self.shards: ShareShards = Shards(
             parts, SHARE_TOPIC, RECORD_TYPES, self._options, self._machine
         )
-        self.persister = Persister(self.shards)
+        self.persister = Persister(self.shards, note_missing)
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
@@ -93,8 +97,13 @@ class Persister:
     made, the shard is loaded, the log is committed. Refusals are raised, or by the awaitable.
     """
 
-    def __init__(self, shards: ShareShards) -> None:
+    def __init__(
+        self,
+        shards: ShareShards,
+        note_missing: Callable[[SharePartitionKey], None] = lambda _: None,
+    ) -> None:
         self._shards = shards
+        self._note_missing = note_missing
 
     def initialize(
         self, key: SharePartitionKey, *, state_epoch: int, start_offset: int
@@ -111,9 +120,27 @@ class Persister:
         self, key: SharePartitionKey, *, leader_epoch: int
     ) -> ShareState | Awaitable[ShareState]:
         """For the partition's leader, who fences those before it. Raise KafkaError."""
-        return self._ask(
-            key, lambda machine, ticket, now: machine.read(key, leader_epoch, ticket, now)
-        )
+        try:
+            found = self._ask(
+                key, lambda machine, ticket, now: machine.read(key, leader_epoch, ticket, now)
+            )
+        except KafkaError as refusal:
+            self._note_refusal(key, refusal)
+            raise
+        return self._read_later(key, found) if isawaitable(found) else found
+
+    async def _read_later(
+        self, key: SharePartitionKey, outcome: Awaitable[ShareState]
+    ) -> ShareState:
+        try:
+            return await outcome
+        except KafkaError as refusal:
+            self._note_refusal(key, refusal)
+            raise
+
+    def _note_refusal(self, key: SharePartitionKey, refusal: KafkaError) -> None:
+        if refusal.code is ErrorCode.INVALID_REQUEST:
+            self._note_missing(key)
 
     def write(
         self,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from inspect import isawaitable
 from itertools import islice
@@ -21,10 +21,12 @@ import trio
 
 from pyk.coordinator.groups import Groups
 from pyk.coordinator.shard import Shard
+from pyk.coordinator.shards import Shards
 from pyk.coordinator.share.initialization import Initialization
 from pyk.coordinator.share.partitions import ByTopic, Known
 from pyk.coordinator.share_state.key import SharePartitionKey
-from pyk.errors import KafkaError
+from pyk.coordinator.share_state.state import NOT_GIVEN
+from pyk.errors import ErrorCode, KafkaError
 from pyk.turns import Work, answered
 from pyk.types import Uuid
 
@@ -50,6 +52,8 @@ class ShareLifecycle:
         self._start_soon = start_soon
         self._turns: dict[str, trio.Semaphore] = {}
         """Of those groups to whose states something is being done."""
+        self._missing: set[SharePartitionKey] = set()
+        """States that are looked for."""
 
     def note_change(self, shard: Shard[Groups]) -> None:
         """A decision of the shard was carried out."""
@@ -142,6 +146,51 @@ class ShareLifecycle:
             shard.perform(lambda groups, now: groups.share_offsets.forgotten(group_id, gone))
         except KafkaError as refusal:
             logger.warning("it is not kept what of %s is deleted: %s", group_id, refusal)
+
+    def note_missing(self, key: SharePartitionKey, groups: Shards[Groups]) -> None:
+        """A leader has asked for a state that is not there. Where the group's log says that it has
+        begun, as after a power cut that took one log back and not the other, nobody else would let
+        it begin."""
+        with suppress(KafkaError):
+            shard = groups.of(key.group_id)
+            if key not in self._missing and _epoch_of(shard, key) is not None:
+                self._missing.add(key)
+                self._start_soon(partial(self._replace_missing, shard, key))
+
+    async def _replace_missing(self, shard: Shard[Groups], key: SharePartitionKey) -> None:
+        try:
+            async with self.turn(key.group_id):
+                epoch = _epoch_of(shard, key)
+                if epoch is not None and await self._is_missing(key):
+                    kept = self._persister().initialize(
+                        key, state_epoch=epoch, start_offset=UNKNOWN_OFFSET
+                    )
+                    if kept is not None:
+                        await kept
+                    logger.warning("the state of %s was lost, and it begins anew", key.text)
+        except KafkaError as refusal:
+            logger.warning("the state of %s is lost: %s", key.text, refusal)
+        finally:
+            self._missing.discard(key)
+
+    async def _is_missing(self, key: SharePartitionKey) -> bool:
+        """Raise KafkaError."""
+        try:
+            state = self._persister().read(key, leader_epoch=NOT_GIVEN)
+            if isawaitable(state):
+                await state
+        except KafkaError as refusal:
+            if refusal.code is not ErrorCode.INVALID_REQUEST:
+                raise
+            return True
+        return False
+
+
+def _epoch_of(shard: Shard[Groups], key: SharePartitionKey) -> int | None:
+    """The epoch of the group, if it says that the state of the partition has begun."""
+    if not shard.is_loaded:
+        return None
+    return shard.machine.share.epoch_of(key.group_id, key.topic_id, key.partition)
 
 
 async def settled(outcome: Errors | Awaitable[Errors]) -> Errors:

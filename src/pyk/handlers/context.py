@@ -136,7 +136,9 @@ class Context(Struct, kw_only=True):
         if self.coordinator_of_shares is None:
             from pyk.coordinator.share_coordinator import ShareCoordinator
 
-            self.coordinator_of_shares = ShareCoordinator(self._parts())
+            self.coordinator_of_shares = ShareCoordinator(
+                self._parts(), lambda key: self.share_lifecycle.note_missing(key, self.groups)
+            )
             self.tasks.keep_running(self.coordinator_of_shares.run)
         return self.coordinator_of_shares
 

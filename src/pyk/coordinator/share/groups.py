@@ -36,6 +36,7 @@ from pyk.coordinator.share.member import Member
 from pyk.coordinator.share.partitions import ByTopic, shared
 from pyk.coordinator.topic_changes import TopicChanges
 from pyk.errors import ErrorCode, KafkaError
+from pyk.types import Uuid
 from pyk.wire.messages.share_group_describe import DescribedGroup
 from pyk.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
@@ -164,6 +165,14 @@ class ShareGroups:
             return Decision()
         after = group.share_partitions.done(done).given_up(failed)
         return Decision([records.share_partitions(group_id, after)])
+
+    def epoch_of(self, group_id: str, topic_id: Uuid, partition: int) -> int | None:
+        """The epoch of the group, if the state of the partition has begun."""
+        group = self._surroundings.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return None
+        known = group.share_partitions.initialized.get(topic_id)
+        return group.epoch if known is not None and partition in known.partitions else None
 
     def end(self, initialization: Initialization) -> None:
         """Whatever came of it has been said."""
