@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC, SHARE_TOPIC
 from pyk.coordinator.share.group import ShareGroup
+from pyk.coordinator.share.groups import INITIALIZED_WITHIN
 from pyk.coordinator.share.partitions import SharePartitions
 from pyk.coordinator.share_coordinator import Persister
 from pyk.coordinator.share_lifecycle import ShareLifecycle, places
@@ -209,6 +211,44 @@ async def test_who_joins_and_leaves_while_its_group_is_deleted_leaves_no_states(
                 assert await starts(broker) == {}
 
 
+class FirstIsSlow(Persister):
+    """The broker's own, that takes longer to begin with something than a group believes in it."""
+
+    count = 0
+
+    def initialize(
+        self, key: SharePartitionKey, *, state_epoch: int, start_offset: int
+    ) -> Awaitable[None] | None:
+        ask = super().initialize
+        self.count += 1
+
+        async def ask_later() -> None:
+            await trio.sleep(INITIALIZED_WITHIN * 4 / 3)
+            kept = ask(key, state_epoch=state_epoch, start_offset=start_offset)
+            if kept is not None:
+                await kept
+
+        return ask_later()
+
+
+async def test_what_has_begun_late_does_not_begin_again(autojump_clock: MockClock) -> None:
+    """Its members may have read some of it by then."""
+    async with open_context(FLUSHED) as broker:
+        persister = FirstIsSlow(broker.share_coordinator.shards)
+        broker.lifecycle_of_shares = ShareLifecycle(lambda: persister, broker.start_soon)
+        await begin(broker)
+        answer = await beat(broker, 0, TOPIC)
+        assert held(answer) == []
+        await trio.sleep(INITIALIZED_WITHIN)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beat, broker, answer.member_epoch, TOPIC)
+            await trio.sleep(2 * INITIALIZED_WITHIN)
+        assert held(await beat(broker, 0, TOPIC)) == [0, 1]
+        await trio.sleep(4 * INITIALIZED_WITHIN)
+        assert persister.count == 2, "one for each partition"
+        await check(broker)
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 @pytest.mark.parametrize("steps", STEPS)
 async def test_a_group_is_moved_and_then_deleted_or_deleted_and_then_moved(
@@ -221,6 +261,27 @@ async def test_a_group_is_moved_and_then_deleted_or_deleted_and_then_moved(
         await check(broker)
         assert await delete(broker) == (DONE if deleted else ErrorCode.GROUP_ID_NOT_FOUND)
         assert await starts(broker) == {}
+
+
+# The client hangs up
+
+
+@pytest.mark.parametrize("act", [move, forget_topic, delete])
+@pytest.mark.parametrize("steps", STEPS)
+async def test_what_a_client_has_asked_for_is_done_though_it_hangs_up(act: Act, steps: int) -> None:
+    async with open_broker() as broker:
+        if act is not move:
+            await move(broker)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(act, broker)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+        if steps:
+            assert await starts(broker) == (MOVED if act is move else {})
+        assert shown(broker).deleting == {}
+        await check(broker)
 
 
 # The broker is killed

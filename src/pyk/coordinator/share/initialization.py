@@ -4,7 +4,8 @@
 
 Who joins is answered when its partitions are there, so that it has them from its first heartbeat
 on. Kafka answers at once, with nothing, and gives them out with a later one. All of this is soft
-state: after a restart partitions that are on their way are begun again, which changes nothing.
+state: after a restart partitions that are on their way are begun again. Nobody has read them, and
+nobody was told that they begin elsewhere.
 """
 
 from __future__ import annotations
