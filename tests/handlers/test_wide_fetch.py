@@ -112,6 +112,7 @@ async def test_only_what_has_more_is_read_again(broker: Context) -> None:
     await create(broker, TOPIC, MANY)
     for number in range(MANY):
         produce(broker, TOPIC, 1, number)
+        await trio.lowlevel.checkpoint()
     size, appends = bytes_of(broker, 0), 50
     reader = Reader(broker, MANY, min_bytes=MANY * size + appends * size)
     async with waiting(reader):
@@ -160,6 +161,7 @@ async def test_what_is_written_to_all_at_once_is_all_counted(broker: Context) ->
     await create(broker, TOPIC, MANY)
     for number in range(MANY):
         produce(broker, TOPIC, 1, number)
+        await trio.lowlevel.checkpoint()
     size = bytes_of(broker, 0)
     reader = Reader(broker, MANY, min_bytes=2 * MANY * size)
     async with waiting(reader):

@@ -32,6 +32,7 @@ async def broker() -> AsyncIterator[Context]:
         for number in range(COUNT):
             await initialise(broker, TOPIC, number)
             produce(broker, TOPIC, 1, number)
+            await trio.lowlevel.checkpoint()
         yield broker
 
 
