@@ -256,6 +256,7 @@ async def test_coordinators_have_their_logs_opened_in_threads(
         await broker.context.groups.create_topic()
         for number in range(20):
             broker.context.leader_of(GROUP_TOPIC, number)
+            await trio.lowlevel.checkpoint()
     threads: list[int] = []
 
     def attempt(opening: LogOpening, *given: object) -> object:

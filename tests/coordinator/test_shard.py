@@ -397,6 +397,7 @@ async def test_records_that_cannot_be_read_are_passed_over_and_counted() -> None
     assert shard.unreadable == 4
 
 
+@pytest.mark.loop_limit(1.0, "nobody writes batches of that size any more")
 async def test_a_compressed_batch_is_loaded_however_far_it_inflates() -> None:
     partition = led()
     long = word("long", note="x" * 30_000)

@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import Any
 
 import pytest
+import trio
 
 from pyk import turns as turns_of_work
 from pyk.errors import ErrorCode
@@ -82,6 +83,8 @@ async def test_a_list_of_many_groups_keeps_nobody_waiting(broker: Context) -> No
     classic = broker.groups.of(NAMES[0]).machine.classic
     for number in range(40_000):
         classic.simple(f"group-{number}")
+        if not number % 1_000:
+            await trio.lowlevel.checkpoint()
     async with counting_turns() as turns:
         listed = list_groups.handle(ListGroupsRequest(), call(5), broker)
         if isawaitable(listed):

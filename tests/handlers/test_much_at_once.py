@@ -229,7 +229,10 @@ async def test_many_logs_take_a_new_default_in_turns_and_the_newest_at_last(
     broker: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create(broker, "wide", 300)
-    led = [broker.leader_of("wide", number) for number in range(300)]
+    led = []
+    for number in range(300):
+        led.append(broker.leader_of("wide", number))
+        await trio.lowlevel.checkpoint()
     monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
 
     def of(retention_ms: int) -> int:

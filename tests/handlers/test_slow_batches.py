@@ -335,6 +335,7 @@ async def test_others_have_their_turn_while_thousands_of_batches_are_appended(
     await broker.replicas.ensure_logs((topic, number) for number in range(2000))
     for number in range(2000):
         broker.leader_of("wide", number)
+        await trio.lowlevel.checkpoint()
     response = begin(broker, request_for("wide", batch(1), range(2000)))
     assert isinstance(response, InTurn), "a turn is not enough"
     async with counting_turns() as turns:
