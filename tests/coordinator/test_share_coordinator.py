@@ -18,7 +18,6 @@ from pyk.coordinator.share_coordinator import (
     StateBatch,
     Summary,
 )
-from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers import delete_topics
 from pyk.handlers.context import Context
@@ -33,11 +32,6 @@ TOPIC, GROUP = "orders", "workers"
 BATCH = StateBatch(5, 9, 2, 1)
 
 T = TypeVar("T")
-
-
-def presumed(base: int) -> StateBatch:
-    """What counts as delivered after a crash, as nobody knows better."""
-    return StateBatch(base, base + PRESUMED - 1, 0, 1)
 
 
 @asynccontextmanager
@@ -153,7 +147,7 @@ async def test_what_was_written_is_there_after_a_kill(codec: int) -> None:
     async with opened(disk) as broker:
         assert broker.coordinator_of_shares is not None
         for number in range(3):
-            wanted = (BATCH, presumed(10)) if number else (presumed(5),)
+            wanted = (BATCH,) if number else ()
             assert await read(broker, key_of(broker, number)) == ShareState(0, 5, wanted)
 
 
@@ -168,7 +162,7 @@ async def test_a_marker_on_its_topic_does_not_keep_the_state_from_being_loaded()
         await write(broker, key, BATCH)
         disk = disk.kill9()
     async with opened(disk) as broker:
-        assert (await read(broker, key)).batches[0] == BATCH
+        assert (await read(broker, key)).batches == (BATCH,)
 
 
 async def test_who_asks_while_a_shard_loads_waits_for_it() -> None:
@@ -179,16 +173,7 @@ async def test_who_asks_while_a_shard_loads_waits_for_it() -> None:
     async with open_context(disk=disk) as broker:
         found = broker.share_coordinator.persister.read(key_of(broker), leader_epoch=0)
         assert isawaitable(found)
-        assert await found == ShareState(0, 5, (BATCH, presumed(10)))
-
-
-async def test_after_a_shutdown_nothing_is_presumed() -> None:
-    disk = SimulatedDisk()
-    async with opened(disk) as broker:
-        await write(broker, await begin(broker), BATCH)
-        broker.directory.close()
-    async with opened(disk) as broker:
-        assert await read(broker, key_of(broker)) == ShareState(0, 5, (BATCH,))
+        assert await found == ShareState(0, 5, (BATCH,))
 
 
 async def test_after_any_kill_a_write_is_there_or_not_and_nothing_else_is_different() -> None:
@@ -204,8 +189,7 @@ async def test_after_any_kill_a_write_is_there_or_not_and_nothing_else_is_differ
     found = []
     for each in killed:
         async with opened(each) as broker:
-            *batches, presumed = (await read(broker, key)).batches
-            assert presumed.delivery_count == 1
+            batches = (await read(broker, key)).batches
             assert [batch.first_offset for batch in batches] == [
                 10 * number for number in range(1, len(batches) + 1)
             ]
@@ -242,8 +226,7 @@ async def test_the_log_is_cut_now_and_then(autojump_clock: trio.testing.MockCloc
         assert 96 < start < end
         disk = disk.kill9()
     async with opened(disk) as broker:
-        after = await read(broker, key)
-        assert after == before._replace(batches=(*before.batches, presumed(110)))
+        assert await read(broker, key) == before
 
 
 async def test_the_log_is_not_cut_beyond_a_partition_at_rest(

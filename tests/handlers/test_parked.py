@@ -64,7 +64,7 @@ class Waiter:
         """The first is the one to look at."""
         self.happened: list[Any] = []
         deadline = trio.current_time() + WAIT
-        self.parked = Parked(news, watched[0].look, watched, deadline, self._go_on)
+        self.parked = Parked(news, watched[0].look, watched, deadline)
 
     async def wait(self) -> None:
         await self.parked.wait(self.happened.append)
@@ -77,9 +77,6 @@ class Waiter:
         with pytest.raises(ZeroDivisionError, match="a bug"):
             await self.parked.wait(take)
         self.happened.append("raised")
-
-    def _go_on(self) -> None:
-        self.happened.append("afterwards")
 
 
 @asynccontextmanager
@@ -132,7 +129,7 @@ async def test_it_waits_for_all_that_it_watches() -> None:
         shelf.there = "records"
         other.wake()
         news.tell()
-        assert waiter.happened == ["records", "afterwards"]
+        assert waiter.happened == ["records"]
 
 
 async def test_what_came_before_it_waits_is_found_at_once(
@@ -157,7 +154,7 @@ async def test_it_goes_on_waiting_where_there_is_not_enough_and_can_be_woken_aga
             assert waiter.happened == []
         shelf.put("records")
         news.tell()
-        assert waiter.happened == ["records", "afterwards"]
+        assert waiter.happened == ["records"]
         assert shelf.tried == [False] * 4
 
 
@@ -210,7 +207,7 @@ async def test_a_response_that_comes_later_is_awaited() -> None:
     async with told_by_run(news, waiter.wait):
         shelf.put(later("records"))
         await trio.testing.wait_all_tasks_blocked()
-        assert waiter.happened == ["records", "afterwards"]
+        assert waiter.happened == ["records"]
 
 
 async def test_a_response_that_was_found_in_time_may_come_after_the_deadline(
@@ -220,7 +217,7 @@ async def test_a_response_that_was_found_in_time_may_come_after_the_deadline(
     waiter = Waiter(news, shelf)
     async with told_by_run(news, waiter.wait):
         shelf.put(later("records", 2 * WAIT))
-    assert waiter.happened == ["records", "afterwards"]
+    assert waiter.happened == ["records"]
     assert shelf.tried == [False, False]
     assert trio.current_time() == 2 * WAIT
 
@@ -278,7 +275,7 @@ async def test_what_an_attempt_raises_is_taken_for_the_response(comes_later: boo
     async with told_by_nobody(waiter.wait):
         shelf.put(later(failure) if comes_later else failure)
         news.tell()
-    assert waiter.happened == [failure, "afterwards"]
+    assert waiter.happened == [failure]
 
 
 @pytest.mark.parametrize("comes_later", [False, True])
@@ -291,59 +288,8 @@ async def test_who_brings_the_news_goes_on_though_a_response_cannot_be_taken(
         shelf.put(later("mine") if comes_later else "mine")
         next_shelf.put("yours")
         news.tell()
-        assert other.happened == ["yours", "afterwards"]
-    assert failing.happened == ["mine", "afterwards", "raised"]
-
-
-# What comes afterwards
-
-
-async def test_what_is_for_afterwards_comes_right_after_the_response_is_taken() -> None:
-    news, shelf = News(), Shelf()
-    waiter, failing = Waiter(news, shelf), Waiter(news, shelf)
-    async with told_by_nobody(waiter.wait, failing.wait_and_fail):
-        shelf.put("records")
-        assert waiter.happened == failing.happened == []
-        news.tell()
-        assert waiter.happened == failing.happened == ["records", "afterwards"]
-    assert waiter.happened == ["records", "afterwards"]
-    assert failing.happened == ["records", "afterwards", "raised"]
-
-
-async def test_what_fails_afterwards_is_for_who_waits() -> None:
-    def fail() -> None:
-        raise ZeroDivisionError("a bug")
-
-    news, shelf, next_shelf = News(), Shelf(), Shelf()
-    failing = Parked(news, shelf.look, [shelf], trio.current_time() + WAIT, fail)
-    other = Waiter(news, next_shelf)
-    taken: list[Any] = []
-
-    async def wait() -> None:
-        with pytest.raises(ZeroDivisionError, match="a bug"):
-            await failing.wait(taken.append)
-
-    async with told_by_nobody(wait, other.wait):
-        shelf.put("mine")
-        next_shelf.put("yours")
-        news.tell()
-        assert other.happened == ["yours", "afterwards"]
-    assert taken == ["mine"]
-
-
-async def test_what_is_for_afterwards_comes_after_what_is_late(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    waiter = Waiter(News(), Shelf())
-    await waiter.wait()
-    assert waiter.happened == ["nothing", "afterwards"]
-
-
-async def test_nothing_comes_afterwards_where_nothing_was_taken() -> None:
-    waiter = Waiter(News(), Shelf())
-    async with told_by_nobody(waiter.wait) as scope:
-        scope.cancel()
-    assert waiter.happened == []
+        assert other.happened == ["yours"]
+    assert failing.happened == ["mine", "raised"]
 
 
 # The end
@@ -388,7 +334,7 @@ async def test_a_wake_after_it_was_answered_does_nothing() -> None:
         news.tell()
     waiter.parked.wake()
     news.tell()
-    assert waiter.happened == ["records", "afterwards"]
+    assert waiter.happened == ["records"]
     assert shelf.tried == [False, False]
 
 
@@ -401,7 +347,7 @@ async def test_a_wake_after_it_was_late_does_nothing(
     shelf.there = "records"
     waiter.parked.wake()
     news.tell()
-    assert waiter.happened == ["nothing", "afterwards"]
+    assert waiter.happened == ["nothing"]
     assert shelf.tried == [False, True]
 
 
@@ -430,11 +376,11 @@ async def test_some_are_told_at_once_in_the_order_of_their_waking_and_the_others
             shelf.put("records")
         news.is_attended = False
         news.tell()
-        answered = [each.happened == ["records", "afterwards"] for each in waiters]
+        answered = [each.happened == ["records"] for each in waiters]
         assert answered == [True] * TOLD_AT_ONCE + [False] * 5
         assert news
         await trio.testing.wait_all_tasks_blocked()
-        assert [each.happened for each in waiters] == [["records", "afterwards"]] * len(waiters)
+        assert [each.happened for each in waiters] == [["records"]] * len(waiters)
         assert not news
 
 
@@ -464,7 +410,7 @@ async def test_run_leaves_to_who_brings_the_news_what_it_is_about_to_tell() -> N
         assert shelf.tried == [False]
         assert news
         news.tell()
-        assert waiter.happened == ["records", "afterwards"]
+        assert waiter.happened == ["records"]
         assert not news
 
 
@@ -477,7 +423,7 @@ async def test_run_tells_what_nobody_attends_to_again_and_again() -> None:
             async with told_by_nobody(waiter.wait):
                 shelf.put(response)
                 await trio.testing.wait_all_tasks_blocked()
-                assert waiter.happened == [response, "afterwards"]
+                assert waiter.happened == [response]
 
 
 async def test_an_attempt_that_wakes_itself_is_tried_again_in_a_turn_of_its_own() -> None:

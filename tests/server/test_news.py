@@ -15,7 +15,7 @@ import trio.testing
 
 from pyk.errors import ErrorCode, KafkaError, ProtocolError
 from pyk.handlers.call import Call
-from pyk.handlers.parked import News, Parked
+from pyk.handlers.parked import News, Parked, Take
 from pyk.handlers.table import Endpoint
 from pyk.server.connection import GATHERED_BYTES_MAX
 from pyk.server.dispatch import Dispatcher
@@ -54,10 +54,17 @@ class Handlers:
         self.answered: list[list[bool]] = []
         """Who of the observed had an answer, each time that somebody who waits was given one."""
 
+    def look(self, is_late: bool) -> Any:
+        """An attempt of who waits."""
+        return LATE if is_late else self.shelf.look(is_late)
+
+    def observe(self) -> None:
+        self.answered.append([is_readable(client) for client in self.observed])
+
     def sync(self, request: SyncGroupRequest, call: Call, broker: Any) -> Any:
         if request.member_id == "wait":
             deadline = trio.current_time() + WAIT
-            return Parked(self.news, self._look, [self.shelf], deadline, self._go_on)
+            return Observed(self, deadline)
         if self.leaver is not None:
             hang_up_hard(self.leaver)
         self.shelf.put(self.brings)
@@ -77,14 +84,23 @@ class Handlers:
         await self.let_go.wait()
         return HeartbeatResponse()
 
-    def _look(self, is_late: bool) -> Any:
-        return LATE if is_late else self.shelf.look(is_late)
-
-    def _go_on(self) -> None:
-        self.answered.append([is_readable(client) for client in self.observed])
-
     async def _thank_later(self) -> SyncGroupResponse:
         return THANKS
+
+
+class Observed(Parked):
+    """Somebody who waits: when the answer is given is seen."""
+
+    def __init__(self, handlers: Handlers, deadline: float) -> None:
+        super().__init__(handlers.news, handlers.look, [handlers.shelf], deadline)
+        self._handlers = handlers
+
+    async def wait(self, take: Take) -> None:
+        def take_and_observe(response: Any) -> None:
+            take(response)
+            self._handlers.observe()
+
+        await super().wait(take_and_observe)
 
 
 def refuse(request: SyncGroupRequest, refusal: KafkaError) -> SyncGroupResponse:

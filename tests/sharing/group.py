@@ -55,10 +55,6 @@ class Group:
             onto=onto,
         )
 
-    def foresees(self, base: int, end: int, max_records: int = 500) -> bool:
-        """Whether who waits may be sent the batch before anything is decided of it."""
-        return self.share.foresees(base, end, max_records, self.limits)
-
     def say(self, member: str, first: int, last: int, *types: int) -> Change:
         change = self.begin_to_say(member, first, last, *types)
         self.share.settle(change, is_persisted=True)

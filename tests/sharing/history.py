@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyk.coordinator.share_state.batches import StateBatch
-from pyk.coordinator.share_state.state import PRESUMED
 from pyk.errors import KafkaError
 from pyk.sharing.delivery import (
     KEEP_START_OFFSET,
@@ -57,11 +56,6 @@ class Store:
         batches = [StateBatch(o, o, *self.states[o]) for o in sorted(self.states)]
         return SharePartition(0, self.start_offset, batches)
 
-    def presume(self) -> None:
-        """The broker has crashed."""
-        end = max(self.states, default=self.start_offset - 1) + 1
-        self.states |= dict.fromkeys(range(end, end + PRESUMED), (0, 1))
-
     def complete(self) -> set[int]:
         return {o for o, (state, _) in self.states.items() if state in COMPLETE}
 
@@ -81,8 +75,6 @@ class Pending:
     acquiring: set[int] = field(default_factory=set)
     is_alone: bool = False
     is_persisted: bool = False
-    is_sent: bool = False
-    """Whether the member has the records already."""
 
 
 class History:
@@ -93,6 +85,8 @@ class History:
         self.share = SharePartition(0, 0)
         self.deliveries: dict[int, int] = {}
         """How often members got each record, whatever the broker has forgotten."""
+        self.written: dict[int, int] = {}
+        """How often it was persisted of each record that somebody is to get it."""
         self.accepted: set[int] = set()
         self._begin()
 
@@ -112,11 +106,12 @@ class History:
 
     def crash(self) -> None:
         """All that is known is what was persisted."""
-        self.store.presume()
         self.share = self.store.load()
         self._begin()
-        for offset in self._open() & self.deliveries.keys():
-            assert self.deliveries[offset] <= self.counts.get(offset, 0), "a delivery is forgotten"
+        for offset in self._open():
+            count = self.counts.get(offset, 0)
+            assert self.deliveries.get(offset, 0) <= count, "a delivery is forgotten"
+            assert count <= self.written.get(offset, 0), "a delivery is made up"
         if self.log.start > self.share.start_offset:
             self.delete_before(self.log.start)
         worn = {o for o in self._open() if self.counts.get(o, 0) >= LIMITS.deliveries}
@@ -132,16 +127,13 @@ class History:
         batch_size: int,
         *,
         is_strict: bool,
-        is_sent: bool = False,
         onto: Pending | None = None,
     ) -> None:
-        """If it `is_sent` it is so before it is written, where that may be. It is part of a change,
-        `onto`, that was made just before, if there is one."""
+        """It is part of a change, `onto`, that was made just before, if there is one."""
         fetch_offset, batches = read
         if not batches:
             return
         available, old_end = self._open(), self.end
-        is_foreseen = is_sent and self._foresees(batches, max_records)
         had_room = self.end - self.start < LIMITS.in_flight
         acquired, change = self.share.acquire(
             member,
@@ -173,24 +165,6 @@ class History:
         fresh = {o for o in present if self.counts.get(o, 0) < LIMITS.deliveries}
         taken = [each.first_offset for each in acquired]
         assert taken[:1] == sorted(fresh)[:1], "the first that can be had is had"
-        if is_foreseen:
-            base, end = batches[0]
-            assert acquired == [Acquired(base, end - 1, 1)], "another thing was sent"
-            self._send(pending)
-
-    def _foresees(self, batches: Sequence[Span], max_records: int) -> bool:
-        """As the shell does it, which sends nothing first but one batch that members may see."""
-        if len(batches) > 1 or offsets(batches) & offsets(self.log.aborted):
-            return False
-        return self.share.foresees(*batches[0], max_records, LIMITS)
-
-    def _send(self, pending: Pending) -> None:
-        """Hand out what is not written yet. It is the last one that was made."""
-        assert self.unwritten == [pending]
-        assert not self.unsettled
-        pending.is_sent = True
-        for offset in pending.acquiring:
-            self._count_delivery(offset)
 
     def _check_acquired(
         self,
@@ -293,6 +267,8 @@ class History:
         self.unsettled.append(pending)
         if not reaches:
             return
+        for offset in pending.acquiring:
+            self.written[offset] = self.written.get(offset, 0) + 1
         left = self.store.write(pending.change)
         assert not left & self.log.records(), "the start passes over what nobody has done with"
         self.is_muddled = self.is_muddled or not is_heard
@@ -306,14 +282,11 @@ class History:
             return
         pending = self.unsettled.pop(at % len(self.unsettled))
         old_open, old_start = self._open(), self.start
-        is_persisted = pending.is_persisted or pending.is_sent
-        is_woken = self.share.settle(pending.change, is_persisted=is_persisted)
-        if not pending.is_persisted and pending.is_sent:
-            self.share.doubt()
+        is_woken = self.share.settle(pending.change, is_persisted=pending.is_persisted)
         for part in pending.parts:
             for offset in range(max(part.base, self.start), part.end):
                 del self.busy[offset]
-                if is_persisted:
+                if pending.is_persisted:
                     self._keep(offset, part, pending)
         self._advance()
         assert is_woken == bool(self._open() - old_open or self.start > old_start)
@@ -331,14 +304,10 @@ class History:
             assert offset not in self.held, "it is somebody else's"
             assert offset not in self.accepted, "it was done with"
             self.held[offset] = Held(pending.member, pending.now + LIMITS.lock_duration)
-            if not pending.is_sent:
-                self._count_delivery(offset)
+            self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
+            assert self.deliveries[offset] <= LIMITS.deliveries
         else:
             del self.held[offset]
-
-    def _count_delivery(self, offset: int) -> None:
-        self.deliveries[offset] = self.deliveries.get(offset, 0) + 1
-        assert self.deliveries[offset] <= LIMITS.deliveries
 
     def _take(self, change: Change, *, member: str = "") -> Pending:
         is_alone = not self.unwritten and not self.unsettled

@@ -85,7 +85,6 @@ class ShareCoordinator:
                 config=lambda: self._parts.settings().config,
                 now_ms=self._parts.now_ms,
                 image=lambda: self._parts.mirror.image,
-                was_clean=self._parts.directory.was_clean,
             )
         )
 

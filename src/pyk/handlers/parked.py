@@ -81,19 +81,12 @@ class Parked:
     """
 
     def __init__(
-        self,
-        news: News,
-        attempt: Attempt,
-        watched: Sequence[Watched],
-        deadline: float,
-        afterwards: Callable[[], None] = lambda: None,
+        self, news: News, attempt: Attempt, watched: Sequence[Watched], deadline: float
     ) -> None:
-        """`afterwards` is for what may come after the answer, but before anything else."""
         self._news = news
         self._attempt = attempt
         self._watched = watched
         self._deadline = deadline
-        self._afterwards = afterwards
         self._take: Take | None = None
         self._is_woken = False
         self._decided = trio.Event()
@@ -159,10 +152,6 @@ class Parked:
             take(response)
         except Exception as failure:
             self._failure = failure
-        try:
-            self._afterwards()
-        except Exception as failure:
-            self._failure = self._failure or failure
 
     async def _hand_over_later(self, take: Take, response: Coroutine[Any, Any, Any]) -> None:
         found: Any

@@ -10,7 +10,7 @@ member accepts and what it is handed for it are persisted together.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Final, NamedTuple, TypeAlias
@@ -135,7 +135,7 @@ def _read(
     results = None
     try:
         if not acknowledged.pending and not is_last:
-            results = reader.read(is_late=request.max_wait_ms <= 0, is_sent_at_once=False)
+            results = reader.read(is_late=request.max_wait_ms <= 0)
     finally:
         acknowledged.keep()
     if results is not None:
@@ -210,7 +210,6 @@ class Reader:
         self._joined: set[SharedPartition] = set()
         """Where what is accepted is persisted with what is handed out."""
         self._acknowledged = fetch.acknowledged
-        self._afterwards: list[Callable[[], None]] = []
         self._wish = Wish(
             key.member_id,
             request.max_records,
@@ -228,9 +227,9 @@ class Reader:
             except KafkaError as refusal:
                 self._refusals[each] = refusal
 
-    def read(self, *, is_late: bool, is_sent_at_once: bool) -> Results | None:
+    def read(self, *, is_late: bool) -> Results | None:
         """What is handed out, or None if it is worth waiting for more. `is_late` is when anything
-        will do. Whoever sends it at once calls `write_down` after that."""
+        will do."""
         if not self.shares or self._max_bytes <= 0 or self._wish.records_max <= 0:
             return self._refusals
         self.goes_on = False
@@ -238,7 +237,7 @@ class Reader:
             seen, size, results = self._look()
             if not results and not is_late and size < max(self._min_bytes, 1):
                 return None
-            self._hand_out(seen, results, is_sent_at_once=is_sent_at_once)
+            self._hand_out(seen, results)
             is_news = has_moved = False
             for result in results.values():
                 is_news = is_news or isinstance(result, KafkaError) or bool(result.acquired)
@@ -274,15 +273,7 @@ class Reader:
                     break
         return found, size, failed
 
-    def write_down(self) -> None:
-        for call in self._afterwards:
-            call()
-        self._afterwards.clear()
-
-    def _hand_out(
-        self, found: dict[SharedPartition, Seen], results: Results, *, is_sent_at_once: bool
-    ) -> None:
-        afterwards = self._afterwards if is_sent_at_once else None
+    def _hand_out(self, found: dict[SharedPartition, Seen], results: Results) -> None:
         left = self._wish.records_max
         for count, (partition, seen) in enumerate(found.items()):
             if left <= 0 or count == PARTITIONS_AT_ONCE:
@@ -295,7 +286,7 @@ class Reader:
             if accepted is not None:
                 self._joined.add(partition)
             try:
-                handed, wait = share.hand_out(seen, wish, accepted, afterwards)
+                handed, wait = share.hand_out(seen, wish, accepted)
             except KafkaError as refusal:
                 self._refuse(partition, refusal, results)
                 continue
@@ -349,7 +340,7 @@ async def _fetch_later(
 
 def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Context) -> Parked:
     def attempt(is_late: bool) -> ShareFetchResponse | Later | None:
-        results = reader.read(is_late=is_late, is_sent_at_once=True)
+        results = reader.read(is_late=is_late)
         if results is not None:
             return _finish(results, fetch, reader, broker)
         if reader.goes_on:
@@ -358,7 +349,7 @@ def _park(fetch: Fetch, reader: Reader, request: ShareFetchRequest, broker: Cont
 
     deadline = trio.current_time() + request.max_wait_ms / 1000
     watched = list(reader.shares.values())
-    parked = Parked(broker.news, attempt, watched, deadline, reader.write_down)
+    parked = Parked(broker.news, attempt, watched, deadline)
     return parked
 
 
@@ -366,7 +357,6 @@ def _finish(
     results: Results, fetch: Fetch, reader: Reader, broker: Context
 ) -> ShareFetchResponse | Later:
     if reader.waits or fetch.acknowledged.pending:
-        reader.write_down()
         return _finish_later(results, fetch, reader, broker)
     return _answer(results, fetch, broker)
 

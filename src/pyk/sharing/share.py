@@ -7,17 +7,15 @@
 
 A change is decided at once and settled when it is persisted: until then nobody else can do anything
 with its records. That is before the answer, also for what is handed out, so that after a crash a
-record has been delivered at most as often as its count says. Who waits for the next batch gets it
-before all that, in the same breath: the machine says when it is sure to be decided so, and makes no
-difference to what a crash leaves.
+record has been delivered at most as often as its count says.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from functools import partial, wraps
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 
 import trio
 
@@ -28,7 +26,7 @@ from pyk.log.timestamps import TimestampSearch
 from pyk.offload import in_thread
 from pyk.replication.partition import Partition, Wakeable
 from pyk.sharing.dead_letters import Burial
-from pyk.sharing.delivery import Acknowledgement, Acquired, Change, Dead
+from pyk.sharing.delivery import Acknowledgement, Change, Dead
 from pyk.sharing.handout import Handed, Seen, Terms, Wish
 from pyk.sharing.reading import covering, find_batches
 from pyk.sharing.refusals import DAMAGE, OVER, as_heard, as_refusal
@@ -39,9 +37,6 @@ from pyk.sharing.tally import Tally
 logger = logging.getLogger(__name__)
 
 NOT_INITIALISED: Final = -1
-
-Fail: TypeAlias = Callable[[Change, KafkaError], None]
-"""What to do about a change that cannot be persisted."""
 
 
 class Surroundings(Protocol):
@@ -110,8 +105,6 @@ class Share:
         self.tally = surroundings.tally_of(key)
         self._surroundings = surroundings
         self._waiters: dict[Wakeable, None] = {}
-        self._is_kept_at_once = False
-        """Whether what was to be kept last was kept without a wait, as for the disk."""
         self._unsettled = 0
         self._buried: set[Dead] = set()
         """What letters are written of, though it is not persisted yet that nobody gets it."""
@@ -127,7 +120,6 @@ class Share:
         try:
             state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
             if isinstance(state, ShareState):
-                self._is_kept_at_once = True
                 start = self._start_of(state)
                 if isinstance(start, int):
                     self._take(state, start)
@@ -160,12 +152,7 @@ class Share:
 
     def _take(self, state: ShareState, start_offset: int) -> None:
         terms = self._surroundings.terms_of(self.key.group_id)
-        self.machine = SharePartition(
-            state.state_epoch,
-            start_offset,
-            state.batches,
-            is_known=state.start_offset != NOT_INITIALISED,
-        )
+        self.machine = SharePartition(state.state_epoch, start_offset, state.batches)
         self.carry_out(self.machine.on_log_start(self.partition.log.start_offset))
         self.carry_out(self.machine.recover(terms.limits))
         self.wake_all()
@@ -238,24 +225,13 @@ class Share:
 
     @_contained
     def hand_out(
-        self,
-        seen: Seen,
-        wish: Wish,
-        accepted: Change | None = None,
-        afterwards: list[Callable[[], None]] | None = None,
+        self, seen: Seen, wish: Wish, accepted: Change | None = None
     ) -> tuple[Handed, Awaitable[None] | None]:
         """Acquire of what was seen, in the same breath. It may be sent when the awaitable is over,
         if there is one, unless that raises KafkaError. Raise KafkaError.
 
         What the member has `accepted` in the same breath, if it `may_join`, is persisted with it.
-        Whoever is about to send it at once gives a list for what is to be called right after that.
         """
-        if afterwards is not None:
-            foreseen = self._foresee(seen, wish)
-            if foreseen is not None:
-                assert accepted is None, "nothing is foreseen while a change is under way"
-                afterwards.append(partial(self._make_true, foreseen, seen, wish))
-                return foreseen, None
         try:
             handed, change = self._acquire(seen, wish, accepted)
         except DAMAGE as damage:
@@ -263,35 +239,6 @@ class Share:
                 self._settle(accepted, is_persisted=False)
             raise self._refuse(damage) from damage
         return handed, self.carry_out(change)
-
-    def _foresee(self, seen: Seen, wish: Wish) -> Handed | None:
-        """What the member will get, if that is the one batch that was seen, as it is, and if it may
-        be sent before that is decided and persisted. Where that takes a while, the member would
-        acknowledge it before that is settled, and be refused."""
-        assert self.machine is not None
-        piece, first = seen.piece, seen.piece.first
-        base, end = first.base_offset, piece.end_offset
-        if (
-            not self._is_kept_at_once
-            or first.next_offset != end
-            or first.is_control
-            or seen.aborted
-            or not self.machine.foresees(base, end, wish.records_max, seen.limits)
-        ):
-            return None
-        return Handed((Acquired(base, end - 1, 1),), piece.records, end - base, True)
-
-    def _make_true(self, foreseen: Handed, seen: Seen, wish: Wish) -> None:
-        """Decide what was sent, and persist it."""
-        try:
-            handed, change = self._acquire(seen, wish, None)
-            assert handed == foreseen
-            pending = self._persist(change, self._leave_open)
-        except Exception as failure:
-            self._fail(failure)
-            return
-        if pending is not None:
-            self._later(lambda: pending)
 
     def _acquire(self, seen: Seen, wish: Wish, accepted: Change | None) -> tuple[Handed, Change]:
         machine = self.machine
@@ -321,15 +268,6 @@ class Share:
         else:
             handed = Handed((), b"", 0, machine.next_fetch_offset() != seen.offset)
         return handed, change
-
-    def _leave_open(self, change: Change, refusal: KafkaError) -> None:
-        """A member has what could not be persisted."""
-        assert self.machine is not None
-        logger.warning("what is handed out of %s is not kept: %s", self.key.text, refusal)
-        self._settle(change, is_persisted=True)
-        self.machine.doubt()
-        if refusal.code in OVER:
-            self._give_up(refusal)
 
     # Taking back
 
@@ -397,30 +335,27 @@ class Share:
             letters_to = self._surroundings.terms_of(self.key.group_id).dead_letter_topic
         if letters_to is not None or self._is_held_up:
             return self._queue(change, letters_to)
-        pending = self._persist(change, self._take_back)
-        return None if pending is None else self._later(lambda: pending)
+        pending = self._persist(change)
+        return None if pending is None else self._later(pending)
 
-    def _persist(self, change: Change, fail: Fail) -> Awaitable[None] | None:
-        """Keep it and settle it, at once or in time. Raise, or let the awaitable, what `fail` does
-        if it cannot be kept."""
+    def _persist(self, change: Change) -> Awaitable[None] | None:
+        """Keep it and settle it, at once or in time. Raise KafkaError, or let the awaitable, if it
+        cannot be kept."""
         try:
             kept = self._keep(change)
         except KafkaError as refusal:
-            fail(change, refusal)
-            return None
-        self._is_kept_at_once = kept is None
-        if kept is None:
-            self._settle(change, is_persisted=True)
-            return None
-        return self._persist_later(kept, change, fail)
+            self._take_back(change, refusal)
+        if kept is not None:
+            return self._settle_later(change, kept)
+        self._settle(change, is_persisted=True)
+        return None
 
-    async def _persist_later(self, kept: Awaitable[None], change: Change, fail: Fail) -> None:
+    async def _settle_later(self, change: Change, kept: Awaitable[None]) -> None:
         try:
             await kept
         except KafkaError as refusal:
-            fail(change, refusal)
-        else:
-            self._settle(change, is_persisted=True)
+            self._take_back(change, refusal)
+        self._settle(change, is_persisted=True)
 
     @property
     def _is_held_up(self) -> bool:
@@ -435,13 +370,13 @@ class Share:
             self.check()
             # The letters first: after a crash in between there is one twice, and none is missing.
             lost = 0 if letters_to is None else await self._bury(change.dead, letters_to)
-            pending = self._persist(change, self._take_back)
+            pending = self._persist(change)
             if pending is not None:
                 await pending
             self._buried.difference_update(change.dead)
             self.tally.dead_letters_lost += lost
 
-        outcome = self._later(run)
+        outcome = self._later(run())
         self._held_up = outcome.done
         return outcome
 
@@ -469,14 +404,14 @@ class Share:
             batches=change.batches,
         )
 
-    def _later(self, run: Callable[[], Awaitable[None]]) -> _Outcome:
-        """Have it run whether or not somebody waits for it, for a client may hang up."""
+    def _later(self, pending: Awaitable[None]) -> _Outcome:
+        """Have it done whether or not somebody waits for it, for a client may hang up."""
         outcome = _Outcome()
         self._unsettled += 1
 
         async def run_to_the_end() -> None:
             try:
-                await run()
+                await pending
             except KafkaError as refusal:
                 outcome.refusal = refusal
             except Exception as failure:

@@ -6,9 +6,7 @@
   offsets are in transition, and nobody can do anything else with them.
 - Changes are persisted in the order in which they are made, and may be settled in any.
 - Deliveries are counted when records are acquired, and that is persisted before they are sent: a
-  broker that is killed delivers nothing more often than the limit. Only the next few records behind
-  all that is persisted may be sent first, where it can be foreseen that they are acquired, as they
-  count as delivered after a crash (`PRESUMED`).
+  broker that is killed delivers nothing more often than the limit.
 """
 
 from __future__ import annotations
@@ -48,17 +46,11 @@ class _Said(NamedTuple):
 
 class SharePartition:
     def __init__(
-        self,
-        state_epoch: int,
-        start_offset: int,
-        batches: Iterable[StateBatch] = (),
-        *,
-        is_known: bool = True,
+        self, state_epoch: int, start_offset: int, batches: Iterable[StateBatch] = ()
     ) -> None:
-        """From what was persisted. What there is no batch for is available. `is_known` is whether
-        the start offset was persisted too."""
+        """From what was persisted. What there is no batch for is available."""
         self.state_epoch = state_epoch
-        self._window = Window(start_offset, batches, is_known=is_known)
+        self._window = Window(start_offset, batches)
 
     @property
     def start_offset(self) -> int:
@@ -168,11 +160,6 @@ class SharePartition:
                 self._let_go(change, base, end, held, limits)
         return acquired, self._window.made(change)
 
-    def foresees(self, base: int, end: int, max_records: int, limits: Limits) -> bool:
-        """Whether a batch is acquired as a whole, for the first time, by whoever is there next, and
-        may be sent before that is persisted: after a crash its records count as delivered."""
-        return self._is_next(base, end, max_records, limits) and self._window.presumes(end)
-
     def acknowledge(
         self,
         member_id: str,
@@ -231,10 +218,6 @@ class SharePartition:
             and not change.dead
             and all(p.after.is_complete for p in change.parts)
         )
-
-    def doubt(self) -> None:
-        """Something that was sent could not be persisted: it is to be with the next change."""
-        self._window.doubt()
 
     def settle(self, change: Change, *, is_persisted: bool) -> bool:
         """End a transition: it is kept, or taken back. Whether there may be more to acquire now."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyk.coordinator.share_state.batches import StateBatch
-from pyk.coordinator.share_state.state import PRESUMED
 from pyk.sharing.delivery import (
     ACKNOWLEDGED,
     ACQUIRED,
@@ -33,7 +32,7 @@ _COMPLETE = {2: ACKNOWLEDGED, 3: ARCHIVED, 4: ARCHIVED}
 
 
 class Window:
-    def __init__(self, start_offset: int, batches: Iterable[StateBatch], *, is_known: bool) -> None:
+    def __init__(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
         self.runs: Runs[Delivery] = Runs(start_offset)
         self.locks = Locks(self.runs)
         self.complete = 0
@@ -49,8 +48,6 @@ class Window:
         """Whether something failed to be persisted, so that nobody knows what was."""
         for batch in sorted(batches):
             self._load(batch)
-        self._kept_end = self.runs.end if is_known else None
-        """Where what is persisted ends. None while nobody knows that."""
         self._advance()
 
     @property
@@ -101,17 +98,6 @@ class Window:
         self._unsettled.add(change)
         return change
 
-    def presumes(self, end: int) -> bool:
-        """Whether what is behind the window, up to that offset, counts as delivered after a crash
-        though nothing is written of it."""
-        kept_end = self._kept_end
-        return kept_end is not None and end <= kept_end + PRESUMED and not self._unsettled
-
-    def doubt(self) -> None:
-        """What is settled as persisted may not be: all of it is to be persisted anew."""
-        self._is_unsure = True
-        self._kept_end = None
-
     def settle(self, change: Change, *, is_persisted: bool) -> bool:
         """Whether there may be more to acquire now than before."""
         if not change.parts:
@@ -130,11 +116,8 @@ class Window:
             self._put(base, end, held)
             is_open = is_open or held.state is AVAILABLE
         self._unsettled.discard(change)
-        if is_persisted:
-            kept = max(batch.last_offset for batch in change.batches) + 1
-            self._kept_end = max(self._kept_end or 0, change.start_offset, kept)
-        else:
-            self.doubt()
+        if not is_persisted:
+            self._is_unsure = True
         self._advance()
         return is_open or self.runs.start > start_offset
 
@@ -197,4 +180,3 @@ class Window:
         for base, end, held in self.runs.walk(self.runs.start):
             change.persist(base, end, held)
         self._is_unsure = False
-        self._kept_end = None

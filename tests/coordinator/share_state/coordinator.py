@@ -58,16 +58,12 @@ class Coordinator:
     def restart(self) -> None:
         self._begin()
 
-    def crash(self) -> None:
-        self._begin(was_clean=False)
-
-    def _begin(self, *, was_clean: bool = True) -> None:
+    def _begin(self) -> None:
         self.machine = ShareStates(
             Surroundings(
                 config=lambda: self.config,
                 now_ms=lambda: self.now_ms,
                 image=lambda: self.image,
-                was_clean=was_clean,
             )
         )
         for record in self.records:

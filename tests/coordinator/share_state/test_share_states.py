@@ -7,7 +7,7 @@ import pytest
 from pyk.coordinator.share_state.batches import StateBatch
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.share_states import COPIED_AT_ONCE, DELETED_AT_ONCE
-from pyk.coordinator.share_state.state import PRESUMED, ShareState, Summary
+from pyk.coordinator.share_state.state import ShareState, Summary
 from pyk.errors import ErrorCode, KafkaError
 from pyk.types import Uuid
 from tests.coordinator.share_state.coordinator import (
@@ -23,7 +23,6 @@ from tests.coordinator.share_state.coordinator import (
 )
 
 FIVE_MINUTES = 300.0
-INT64_MAX = 2**63 - 1
 ACKNOWLEDGED = StateBatch(10, 19, 2, 1)
 
 
@@ -364,97 +363,6 @@ def test_snapshots_that_the_log_refuses_come_later() -> None:
     coordinator.log_refuses = None
     coordinator.pass_time(FIVE_MINUTES)
     assert coordinator.kinds == ["snapshot"] * 2
-
-
-# Crashes
-
-
-def presumed(base: int) -> StateBatch:
-    return StateBatch(base, base + PRESUMED - 1, 0, 1)
-
-
-def test_after_a_crash_the_next_records_count_as_delivered() -> None:
-    coordinator = initialised()
-    coordinator.write(ACKNOWLEDGED, StateBatch(20, 24, 0, 2))
-    coordinator.restart()
-    assert coordinator.read().batches == (ACKNOWLEDGED, StateBatch(20, 24, 0, 2))
-    coordinator.crash()
-    assert coordinator.read().batches == (ACKNOWLEDGED, StateBatch(20, 24, 0, 2), presumed(25))
-
-
-def test_they_are_those_from_the_start_on_if_nothing_was_delivered() -> None:
-    coordinator = initialised()
-    coordinator.crash()
-    assert coordinator.read().batches == (presumed(10),)
-
-
-def test_nothing_is_known_of_a_partition_that_has_no_start() -> None:
-    coordinator = Coordinator()
-    coordinator.initialize(start_offset=-1)
-    coordinator.crash()
-    assert coordinator.read().batches == ()
-
-
-def test_they_count_from_then_on() -> None:
-    coordinator = initialised()
-    coordinator.initialize(OTHER)
-    coordinator.crash()
-    coordinator.pass_time(0)
-    assert coordinator.kinds == ["snapshot"] * 4
-    coordinator.restart()
-    assert coordinator.read().batches == (presumed(10),)
-    assert coordinator.read(OTHER).batches == (presumed(0),)
-
-
-def test_there_are_none_behind_the_last_offset_that_there_may_be() -> None:
-    """Anybody may say that a group begins there. Others share the log with it."""
-    coordinator = initialised()
-    coordinator.initialize(OTHER, start_offset=INT64_MAX - 1)
-    for _ in range(2):
-        coordinator.crash()
-        coordinator.pass_time(0)
-    coordinator.restart()
-    assert coordinator.read().batches == (StateBatch(10, 10 + 2 * PRESUMED - 1, 0, 1),)
-    assert coordinator.read(OTHER).batches == (StateBatch(INT64_MAX - 1, INT64_MAX, 0, 1),)
-
-
-def test_a_leader_may_be_quicker_than_the_log() -> None:
-    coordinator = initialised()
-    coordinator.crash()
-    coordinator.write(StateBatch(10, 10, 0, 2))
-    coordinator.pass_time(0)
-    coordinator.restart()
-    assert coordinator.read().batches == (StateBatch(10, 10, 0, 2), StateBatch(11, 25, 0, 1))
-
-
-def test_what_was_deleted_meanwhile_is_not_written_again() -> None:
-    coordinator = initialised()
-    coordinator.crash()
-    coordinator.delete()
-    coordinator.pass_time(0)
-    assert coordinator.kinds == ["snapshot", "tombstone"]
-
-
-def test_a_log_that_refuses_is_told_later() -> None:
-    coordinator = initialised()
-    coordinator.crash()
-    coordinator.log_refuses = ErrorCode.NOT_ENOUGH_REPLICAS
-    coordinator.pass_time(0)
-    coordinator.log_refuses = None
-    coordinator.pass_time(1)
-    coordinator.restart()
-    assert coordinator.read().batches == (presumed(10),)
-
-
-def test_very_many_are_written_in_turns() -> None:
-    coordinator = Coordinator()
-    count = COPIED_AT_ONCE // 2 + 1
-    for number in range(count):
-        coordinator.initialize(SharePartitionKey(f"group-{number}", ORDERS, 0))
-    coordinator.crash()
-    coordinator.pass_time(0)
-    assert len(coordinator.log) == 2 * count
-    assert max(coordinator.together) == COPIED_AT_ONCE // 2
 
 
 def test_leaders_stay_fenced_when_the_log_is_cut_after_a_new_beginning() -> None:

@@ -42,11 +42,6 @@ class StateBatches:
     def __len__(self) -> int:
         return len(self._batches)
 
-    @property
-    def end(self) -> int:
-        """One past the last offset, or -1 if there is none."""
-        return self._batches[-1].last_offset + 1 if self._batches else -1
-
     def copy(self) -> StateBatches:
         copied = StateBatches()
         copied._batches = self._batches.copy()

@@ -6,8 +6,6 @@
 - A write with a state epoch or a leader epoch below the highest that was seen is fenced. A state
   epoch comes with initialising, a leader epoch with the first read of that leader.
 - What is known of an offset only ever goes up, see `batches`, until the partition begins anew.
-- After a crash some more records count as delivered than the log says, see `state`, and then it is
-  made to say so.
 - Of the log everything is needed that comes after the oldest of all last snapshots. A partition
   that is at rest gets a snapshot now and then, so that it does not hold on to what others wrote.
 """
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
 
 COLD: Final = "cold"
 DELETED: Final = "deleted"
-CRASHED: Final = "crashed"
 DELETED_AT_ONCE: Final = 1000
 """Tombstones in one batch."""
 COPIED_AT_ONCE: Final = 5000
@@ -56,8 +53,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     config: Callable[[], BrokerConfig]
     now_ms: Callable[[], int]
     image: Callable[[], ClusterImage]
-    was_clean: bool = True
-    """Whether the broker was shut down, and has not crashed, before it began to load this."""
 
 
 class ShareStates:
@@ -67,8 +62,6 @@ class ShareStates:
         self._by_topic: dict[Uuid, set[SharePartitionKey]] = {}
         self._last_snapshot = 0
         self._timers: Timers[str] = Timers()
-        self._presumed: list[SharePartitionKey] = []
-        """Of which more is known than the log says, since a crash."""
 
     def __iter__(self) -> Iterator[SharePartitionKey]:
         return iter(self._partitions)
@@ -114,11 +107,6 @@ class ShareStates:
         return iter(())
 
     def on_loaded(self, now: float) -> None:
-        if not self._surroundings.was_clean:
-            for partition in self._partitions.values():
-                partition.presume()
-            self._presumed = list(self._partitions)
-            self._timers.set(CRASHED, now)
         self._look_for_cold_ones_later(now)
         self._timers.set(DELETED, now)
 
@@ -135,8 +123,6 @@ class ShareStates:
             return self._copy_cold_ones(now)
         if due == DELETED:
             return self._delete_what_has_no_topic(now)
-        if due == CRASHED:
-            return self._copy_presumed_ones(now)
         return Decision()
 
     # What is asked of one share partition
@@ -263,21 +249,6 @@ class ShareStates:
 
     def _of(self, topic: Uuid) -> list[SharePartitionKey]:
         return sorted(self._by_topic[topic])
-
-    def _copy_presumed_ones(self, now: float) -> Decision:
-        """Snapshots of some, and others at once after them."""
-        presumed = [key for key in self._presumed if key in self._partitions]
-        records = self._copied(presumed)
-        self._presumed = presumed[len(records) :]
-        if self._presumed:
-            self._timers.set(CRASHED, now)
-
-        def try_later(_: KafkaError) -> Decision:
-            self._presumed = presumed
-            self._timers.set(CRASHED, now + RETRY_AFTER)
-            return Decision()
-
-        return Decision(records, otherwise=try_later)
 
     def _copied(self, keys: Iterable[SharePartitionKey]) -> list[Record]:
         """Snapshots of as many of them as fit a batch."""

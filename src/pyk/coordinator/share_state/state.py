@@ -12,14 +12,6 @@ from pyk.coordinator.share_state.batches import StateBatch, StateBatches
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.wire.payloads import share_state_records as stored
 
-PRESUMED: Final = 16
-"""So many records behind all that is known count as delivered once after a crash: their leader may
-have handed them out, and have had no time to write that down."""
-
-_AVAILABLE: Final = 0
-_LAST_OFFSET: Final = 2**63 - 1
-"""A group may be told to begin there, and records have no room for later ones."""
-
 NOT_GIVEN: Final = -1
 """An epoch that is not checked, an offset or a count that is not known."""
 
@@ -98,15 +90,6 @@ class SharePartition(Struct, kw_only=True):
         self.batches.add(_read(update.state_batches))
         self.batches.forget_before(self.start_offset)
         self.updates += 1
-
-    def presume(self) -> None:
-        """The broker has crashed."""
-        if self.start_offset == NOT_GIVEN:
-            return
-        end = max(self.start_offset, self.batches.end)
-        last = min(end + PRESUMED - 1, _LAST_OFFSET)
-        if end <= last:
-            self.batches.add([StateBatch(end, last, _AVAILABLE, 1)])
 
     # Records
 
