@@ -416,9 +416,9 @@ class Share:
                 outcome.refusal = refusal
             except Exception as failure:
                 outcome.refusal = self._fail(failure)
-            finally:
-                self._unsettled -= 1
-                outcome.done.set()
+            # Not for what ends the broker, as a sync that failed: nobody is to take it for success.
+            self._unsettled -= 1
+            outcome.done.set()
 
         self._surroundings.start_soon(run_to_the_end)
         return outcome

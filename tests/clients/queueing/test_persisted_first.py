@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -101,3 +103,22 @@ def test_a_record_is_not_delivered_where_the_log_of_the_state_refuses_and_is_the
         got, _ = member.fetch(max_wait_ms=WAIT_MS)
         assert got == [Got(partition, 1, 1, 1)]
         member.acknowledge([Said(partition, 0, 1)])
+
+
+@pytest.mark.parametrize("by_fetch", [False, True])
+def test_a_sync_that_ends_the_broker_is_no_success(by_fetch: bool) -> None:
+    """Of the log of the state: nobody waits for that of the topic."""
+    with serve_in_thread({"log.flush.interval.messages": "1"}) as broker:
+        broker.create_topic(TOPIC, configs={"flush.messages": "10000"})
+        with joined(broker) as (member, client):
+            (partition,) = member.assigned
+            assert handed_while_it_waits(member, client) == [Got(partition, 0, 0, 1)]
+            ask: Callable[[], Any] = partial(member.acknowledge, [Said(partition, 0, 0)])
+            if by_fetch:
+                ask()
+                ask = partial(handed_while_it_waits, member, client)
+            with broker.faults.fail_sync(SHARE_TOPIC) as fault:
+                with pytest.raises((EOFError, ConnectionError)):
+                    ask()
+                fault.wait()
+        broker.restart()
