@@ -94,6 +94,19 @@ class AnyHistory(RuleBasedStateMachine):
         """All that a member has, run by run or one by one."""
         self.history.acknowledge(member, self._own(member, kind, is_one_by_one))
 
+    @rule(member=MEMBERS, reaches=st.booleans(), crashes=st.booleans())
+    def accept_and_fail_and_accept_less(self, member: str, reaches: bool, crashes: bool) -> None:
+        """Where it was persisted nobody knows of it, and what comes then says otherwise."""
+        self.history.calm()
+        if self.history.acknowledge(member, self._own(member, 1, False)) is None:
+            return
+        self.history.write(reaches=reaches, is_heard=False)
+        self.history.settle(0)
+        self.history.acknowledge(member, self._own(member, 1, True)[:1])
+        self.history.calm()
+        if crashes:
+            self.crash()
+
     @rule(
         member=MEMBERS,
         kind=st.sampled_from([0, 1]),
