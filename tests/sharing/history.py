@@ -229,7 +229,9 @@ class History:
         assert rejected == offsets(d for d in change.dead if d.reason is Reason.REJECTED)
         self._check_dead(pending)
         accepted = {o for o, kind in kinds.items() if kind in (Acknowledge.ACCEPT, Acknowledge.GAP)}
-        assert self.share.is_accepting(change) == (bool(kinds) and accepted == kinds.keys())
+        assert self.share.is_accepting(change) == (
+            bool(accepted) and accepted == kinds.keys() - renewed
+        )
         return pending if pending.parts else None
 
     def release(self, member: str) -> None:
