@@ -124,9 +124,9 @@ class Surroundings:
         self.image = image or ClusterImage()
         self.inline_max = inline_max
         self.groups: dict[str, Group] = {}
-        self.downgraded: dict[str, ClassicGroup] = {}
-        """Consumer groups that become classic ones, until the record of that is applied, which does
-        not have all that their members support."""
+        self.staged: ClassicGroup | None = None
+        """A classic group that is to be, until the record of it is applied, which does not have all
+        that is known of its members. If the log refuses that, the next one takes its place here."""
         self.rebalances = 0
         """How many times a group has shared its work out anew."""
         self.timers: Timers[Timer] = Timers()

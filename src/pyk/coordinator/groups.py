@@ -159,17 +159,9 @@ class Groups:
     def _replace(self, empty: ConsumerGroup, decision: Decision) -> Decision:
         """A classic group has come in the place of an empty one, unless who wanted to make it was
         refused."""
-        group_id = empty.group_id
-        if self._groups[group_id] is empty:
+        if not decision.records:
             return decision
-
-        def otherwise(error: KafkaError) -> Decision:
-            assert decision.otherwise is not None
-            instead = decision.otherwise(error)
-            self._groups[group_id] = empty
-            return instead
-
-        return Decision([*empty.tombstones(), *decision.records], decision.replies, otherwise)
+        return decision._replace(records=[*empty.tombstones(), *decision.records])
 
     def sync(
         self, request: SyncGroupRequest, caller: Caller, ticket: Ticket, now: float

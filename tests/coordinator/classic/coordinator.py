@@ -35,6 +35,15 @@ class Refused(NamedTuple):
     error_code: ErrorCode
 
 
+def durable(surroundings: Surroundings) -> Mapping[str, GroupMetadataValue]:
+    groups = surroundings.groups.items()
+    return {
+        group_id: group.stored.to_store()
+        for group_id, group in groups
+        if isinstance(group, ClassicGroup)
+    }
+
+
 class Coordinator:
     def __init__(self, *, seed: int = 0, **config: int) -> None:
         self.config = BrokerConfig(**{"group_initial_rebalance_delay_ms": 0, **config})
@@ -49,21 +58,38 @@ class Coordinator:
     def restart(self) -> None:
         """Whoever waits is not answered any more."""
         self._begin()
-        for key, value in self.log:
-            read = None if value is None else decode_value(GroupMetadataValue, value)
-            self.machine.apply(Record(decode_key(KEYS, key), read))
+        self._load(self.machine)
         self.machine.on_loaded(self.now)
 
     def _begin(self) -> None:
-        self.surroundings = Surroundings(
+        self.surroundings = self._new_surroundings()
+        self.machine = ClassicGroups(self.surroundings)
+        if not self.log:
+            self.machine.on_loaded(self.now)
+
+    def _load(self, machine: ClassicGroups) -> None:
+        for key, value in self.log:
+            read = None if value is None else decode_value(GroupMetadataValue, value)
+            machine.apply(Record(decode_key(KEYS, key), read))
+
+    def _new_surroundings(self) -> Surroundings:
+        return Surroundings(
             config=lambda: self.config,
             group_config=lambda group_id: GroupConfig(),
             rng=self._rng,
             now_ms=lambda: MIDNIGHT_MS + int(self.now * 1000),
         )
-        self.machine = ClassicGroups(self.surroundings)
-        if not self.log:
-            self.machine.on_loaded(self.now)
+
+    @property
+    def durable(self) -> Mapping[str, GroupMetadataValue]:
+        """What the groups have of the log."""
+        return durable(self.surroundings)
+
+    def durable_beside(self) -> Mapping[str, GroupMetadataValue]:
+        """The same of another coordinator, which reads the log now."""
+        surroundings = self._new_surroundings()
+        self._load(ClassicGroups(surroundings))
+        return durable(surroundings)
 
     @property
     def group(self) -> ClassicGroup:

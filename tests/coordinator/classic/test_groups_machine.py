@@ -162,8 +162,9 @@ class Groups(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        stored = _stored(self.it)
+        stored, durable = _stored(self.it), self.it.durable
         self.it.restart()
+        assert self.it.durable == durable
         self.asked.clear()
         for client in self.clients:
             client.joining = client.syncing = None
@@ -216,6 +217,17 @@ class Groups(RuleBasedStateMachine):
             assert known == owner, "a partition has two owners in one generation"
 
     # What is always true
+
+    @invariant()
+    def who_reads_the_log_now_has_what_this_coordinator_has(self) -> None:
+        assert self.it.durable == self.it.durable_beside()
+
+    @invariant()
+    def a_group_that_is_not_in_a_rebalance_is_what_the_log_has(self) -> None:
+        group = self.it.surroundings.groups.get(GROUP)
+        if isinstance(group, ClassicGroup):
+            is_rebalancing = group.state in (State.PREPARING, State.COMPLETING)
+            assert is_rebalancing == (group.current is not group.stored)
 
     @invariant()
     def a_group_is_as_its_state_says(self) -> None:

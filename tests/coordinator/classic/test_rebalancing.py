@@ -122,6 +122,56 @@ def test_a_group_that_all_have_left_is_empty_and_says_so_in_the_log() -> None:
     assert it.group.generation > generation
 
 
+def test_if_the_log_refuses_that_nobody_is_left_it_is_asked_again() -> None:
+    it = Coordinator()
+    ann, bob = it.stable(2)
+    it.log_refuses = E.COORDINATOR_NOT_AVAILABLE
+    assert it.leave(ann, bob) == [E.COORDINATOR_NOT_AVAILABLE] * 2
+    assert not it.group.members
+    for _ in range(3):
+        assert it.state == State.PREPARING, "what the log does not know is not so"
+        it.pass_time(10)
+    it.log_refuses = None
+    it.pass_time(1)
+    assert (it.state, it.group.generation) == (State.EMPTY, 2)
+    assert it.last_record is not None
+    assert (it.last_record.generation, it.last_record.members) == (2, [])
+    assert len(it.surroundings.timers) == 0
+
+
+def test_who_joins_a_group_that_the_log_does_not_know_to_be_empty_goes_on() -> None:
+    it = Coordinator()
+    it.stable(1)
+    it.log_refuses = E.COORDINATOR_NOT_AVAILABLE
+    it.pass_time(10)
+    assert (it.state, len(it.group.members)) == (State.PREPARING, 0)
+    member_id, joined = it.newcomer()
+    it.log_refuses = None
+    told = it.answer(joined)
+    assert (told.generation_id, told.leader) == (2, member_id)
+    it.hand_out()
+    assert it.state == State.STABLE
+    assert it.durable == it.durable_beside()
+
+
+def test_what_changes_in_a_rebalance_is_not_so_for_the_log_until_it_is_over() -> None:
+    it = Coordinator()
+    ann, bob = it.stable(2)
+    durable = it.durable
+    it.leave(bob)
+    it.join(ann, protocols={"range": b"new"}, session_timeout_ms=20_000)
+    cyd, _ = it.newcomer()
+    it.join(ann, protocols={"range": b"newer"})
+    assert it.state == State.COMPLETING
+    assert it.durable == it.durable_beside() == durable
+    it.log_refuses = E.COORDINATOR_NOT_AVAILABLE
+    refused = it.sync(ann, it.group.generation, {ann: b"one", cyd: b"other"})
+    assert it.error(refused) == E.COORDINATOR_NOT_AVAILABLE
+    assert it.durable == it.durable_beside() == durable
+    it.restart()
+    assert it.heartbeat(bob, 1) == E.NONE
+
+
 def test_a_member_that_is_silent_for_its_session_is_out() -> None:
     it = Coordinator()
     ann, _ = it.stable(2, session_timeout_ms=10_000)

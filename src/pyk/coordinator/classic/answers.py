@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pyk.coordinator.classic.generation import Generation
 from pyk.coordinator.classic.group import ClassicGroup, State
-from pyk.coordinator.classic.member import Member
 from pyk.errors import ErrorCode
 from pyk.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from pyk.wire.messages.join_group import JoinGroupResponse
@@ -11,7 +11,7 @@ from pyk.wire.messages.sync_group import SyncGroupResponse
 
 
 def joined(
-    group: ClassicGroup,
+    generation: Generation,
     member_id: str,
     *,
     leader: str | None = None,
@@ -19,16 +19,16 @@ def joined(
     error: ErrorCode = ErrorCode.NONE,
 ) -> JoinGroupResponse:
     """It is part of this generation. The leader is told of the others."""
-    leader = leader or group.leader or ""
+    leader = leader or generation.leader or ""
     return JoinGroupResponse(
         error_code=error,
-        generation_id=group.generation,
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
+        generation_id=generation.number,
+        protocol_type=generation.protocol_type,
+        protocol_name=generation.protocol,
         leader=leader,
         skip_assignment=skip_assignment,
         member_id=member_id,
-        members=group.roster() if leader == member_id else [],
+        members=generation.roster() if leader == member_id else [],
     )
 
 
@@ -38,11 +38,11 @@ def not_joined(error: ErrorCode, member_id: str = "") -> JoinGroupResponse:
     )
 
 
-def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
+def synced(generation: Generation, assignment: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(
-        protocol_type=group.protocol_type,
-        protocol_name=group.protocol,
-        assignment=member.assignment,
+        protocol_type=generation.protocol_type,
+        protocol_name=generation.protocol,
+        assignment=assignment,
     )
 
 

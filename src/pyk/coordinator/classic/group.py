@@ -5,29 +5,34 @@
                and wait               the leader             its assignment
 
 From anywhere back to PreparingRebalance when members come, go or change their minds, and from there
-to Empty when the last has gone. Generations only grow. What changes a group is in `rebalance.py`
-and `groups.py`; here is what it consists of, and what may be asked of it.
+to Empty when the last has gone. Generations only grow.
+
+- What the log has of a group is `stored`, which records change and nothing else. An empty or a
+  stable group is that.
+- A rebalance changes a copy of it, `current`, and ends when the log has taken what came of it.
+- Who waits for an answer, and what is due some time, is not in the log.
+
+What changes a group is in `rebalance.py` and `groups.py`; here is what it consists of, and what may
+be asked of it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from pyk.coordinator.classic.generation import CONSUMER, Generation
 from pyk.coordinator.classic.member import Member
-from pyk.coordinator.classic.subscriptions import topics_in
 from pyk.coordinator.group import GroupType, Timer
 from pyk.coordinator.machine import Record, Ticket
 from pyk.coordinator.timers import Timers
 from pyk.errors import ErrorCode, KafkaError
-from pyk.wire.messages.join_group import JoinGroupRequest, JoinGroupResponseMember
+from pyk.wire.messages.join_group import JoinGroupRequest
 from pyk.wire.payloads.classic_group_records import GroupMetadataKey, GroupMetadataValue
 
-CONSUMER: Final = "consumer"
-"""The type of protocol that Kafka's consumers speak, the only one that brokers know a little of."""
 VALUE_VERSION: Final = 3
-UNKNOWN_TIME: Final = -1
 
 
 class State(StrEnum):
@@ -41,72 +46,129 @@ class State(StrEnum):
 
 NEXT: Final = {
     State.EMPTY: {State.PREPARING},
-    State.PREPARING: {State.COMPLETING, State.EMPTY},
-    State.COMPLETING: {State.STABLE, State.PREPARING},
+    State.PREPARING: {State.COMPLETING},
+    State.COMPLETING: {State.PREPARING},
     State.STABLE: {State.PREPARING},
 }
+"""Where decisions move a group. What makes it empty or stable is a record."""
 
 
 class ClassicGroup:
     type = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, timers: Timers[Timer], since_ms: int | None) -> None:
+    def __init__(self, group_id: str, timers: Timers[Timer], since_ms: int | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        self.since_ms = since_ms
-        """When it came into this state, by the time of day. Old records do not tell."""
-        self.generation = 0
-        self.protocol_type = ""
-        self.protocol: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.statics: dict[str, str] = {}
-        """The ids of static members, by their instance ids (KIP-345)."""
+        self.stored = Generation(since_ms)
+        self.current = self.stored
         self.pending: set[str] = set()
         """Ids that were given out to those who must come back with them (KIP-394)."""
+        self.newcomers: set[str] = set()
+        """Members who wait for their first generation, so they have never heard of a session."""
         self.joining: dict[str, Ticket] = {}
         """Members who wait for the next generation."""
         self.syncing: dict[str, Ticket] = {}
         """Members who wait for their assignments."""
         self.unsynced: set[str] = set()
         """Members of this generation who have not asked for their assignments."""
+        self.returning: Member | None = None
+        """A static member under the new id that the log is asked to take."""
         self.gathers_until: float | None = None
         """Up to when a group that was empty may wait for more members, while it does."""
         self.has_grown = False
         """Somebody came while it gathered."""
-        self.subscribed_topics: frozenset[str] | None = None
-        """Of all members of this generation, as far as a broker can tell."""
-        self._supporters: Counter[str] = Counter()
         self._timers = timers
 
-    @classmethod
-    def restored(
-        cls, group_id: str, timers: Timers[Timer], value: GroupMetadataValue
-    ) -> ClassicGroup:
-        since_ms = value.current_state_timestamp
-        group = cls(group_id, timers, None if since_ms == UNKNOWN_TIME else since_ms)
-        group.generation = value.generation
-        group.protocol = value.protocol
-        for member in value.members:
-            group.add(Member.stored(group_id, value.protocol or "", member))
-        group.protocol_type = value.protocol_type
-        if value.leader in group.members:
-            group.leader = value.leader
-        if group.members:
-            group.state = State.STABLE
-        group.note_subscriptions()
-        return group
+    # Records
+
+    def begin(self, value: GroupMetadataValue, known: Mapping[str, Member] | None = None) -> None:
+        """Take the first record of it. If it is in a rebalance, that begins with the record."""
+        state, rebalance = self.state, self.current
+        is_rebalancing = rebalance is not self.stored
+        self._read(value, self.members if known is None else known)
+        if is_rebalancing:
+            self.state, self.current = state, rebalance
+
+    def take(self, value: GroupMetadataValue) -> None:
+        """Take a record, which ends a rebalance."""
+        before, known = self.statics, self.members
+        if self.returning is not None:
+            known = {**known, self.returning.member_id: self.returning}
+            self.returning = None
+        self._read(value, known)
+        self.syncing.clear()
+        for instance_id, member_id in self.statics.items():
+            old_id = before.get(instance_id, member_id)
+            if old_id != member_id and old_id in self.unsynced:
+                self.unsynced.add(member_id)
+        self.unsynced &= self.members.keys()
+
+    def _read(self, value: GroupMetadataValue, known: Mapping[str, Member]) -> None:
+        self.current = self.stored = Generation.read(self.group_id, value, known)
+        self.state = State.STABLE if self.stored.members else State.EMPTY
+
+    def record(self, value: GroupMetadataValue) -> Record:
+        return Record(GroupMetadataKey(group=self.group_id), value, VALUE_VERSION)
+
+    def record_of_nobody(self) -> Record:
+        """That there is such a group, before it has had a generation."""
+        return self.record(Generation(self.stored.since_ms).to_store())
+
+    def record_of_empty(self, now_ms: int) -> Record:
+        """That nobody is left."""
+        empty = Generation(now_ms)
+        empty.number, empty.protocol_type = self.generation + 1, self.protocol_type
+        return self.record(empty.to_store())
+
+    def tombstones(self) -> list[Record]:
+        return [Record(GroupMetadataKey(group=self.group_id), None)]
+
+    # Its generation
+
+    @property
+    def generation(self) -> int:
+        return self.current.number
+
+    @property
+    def protocol_type(self) -> str:
+        return self.current.protocol_type
+
+    @property
+    def protocol(self) -> str | None:
+        return self.current.protocol
+
+    @property
+    def leader(self) -> str | None:
+        return self.current.leader
+
+    @property
+    def members(self) -> Mapping[str, Member]:
+        return self.current.members
+
+    @property
+    def statics(self) -> Mapping[str, str]:
+        return self.current.statics
+
+    @property
+    def subscribed_topics(self) -> frozenset[str] | None:
+        return self.current.subscribed_topics
+
+    def changing(self) -> Generation:
+        """What a rebalance changes."""
+        if self.current is self.stored:
+            self.current = self.stored.copy()
+        return self.current
 
     # Its members
 
-    def add(self, member: Member) -> None:
-        if member.instance_id is not None:
-            self.statics[member.instance_id] = member.member_id
-        self.members[member.member_id] = member
-        self._supporters.update(member.protocols.keys())
+    def add(self, member: Member, protocol_type: str) -> None:
+        """The first one says what kind of group it is."""
+        changing = self.changing()
+        if not changing.members:
+            changing.protocol_type = protocol_type
+        changing.add(member)
+        self.newcomers.add(member.member_id)
         self.pending.discard(member.member_id)
-        if self.leader is None:
-            self.leader = member.member_id
 
     def remove(self, member_id: str) -> None:
         """Let a member go to whom no answer is due."""
@@ -114,33 +176,22 @@ class ClassicGroup:
         assert member_id not in self.syncing
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self._supporters.subtract(member.protocols.keys())
-        if member.instance_id is not None:
-            del self.statics[member.instance_id]
-        if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
+        self.newcomers.discard(member_id)
+        if member_id in self.members:
+            self.changing().remove(member_id)
 
     def replace(self, old: Member, new: Member) -> None:
-        """Let a static member go on under another id, in everything that it was."""
-        assert old.instance_id == new.instance_id is not None
-        del self.members[old.member_id]
-        self._supporters.subtract(old.protocols.keys())
-        self.members[new.member_id] = new
-        self._supporters.update(new.protocols.keys())
-        self.statics[new.instance_id] = new.member_id
-        if self.leader == old.member_id:
-            self.leader = new.member_id
+        """Let a static member go on under another id, in a rebalance."""
+        self.changing().replace(old, new)
+        self.newcomers.discard(old.member_id)
         if old.member_id in self.unsynced:
             self.unsynced.remove(old.member_id)
             self.unsynced.add(new.member_id)
 
-    def set_protocols(self, member: Member, protocols: dict[str, bytes]) -> None:
-        self._supporters.subtract(member.protocols.keys())
-        member.protocols = protocols
-        self._supporters.update(protocols.keys())
+    def take_assignments_back(self) -> None:
+        changing = self.changing()
+        for member_id, member in changing.members.items():
+            changing.members[member_id] = replace(member, assignment=b"")
 
     def member(self, member_id: str, instance_id: str | None) -> Member:
         """Who says that it is this one. Raise KafkaError."""
@@ -169,87 +220,25 @@ class ClassicGroup:
         slowest = max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
         return max(slowest, 0) / 1000
 
-    def roster(self) -> list[JoinGroupResponseMember]:
-        """What the leader has to know in order to share out the work."""
-        assert self.protocol is not None
-        return [
-            JoinGroupResponseMember(
-                member_id=member.member_id,
-                group_instance_id=member.instance_id,
-                metadata=member.protocols[self.protocol],
-            )
-            for member in self.members.values()
-        ]
-
-    # Its protocol
-
     def supports(self, request: JoinGroupRequest) -> bool:
         """Whether who wants to join has something in common with all who are in."""
         if self.state is State.EMPTY:
             return bool(request.protocol_type and request.protocols)
-        everybody = len(self.members)
-        return request.protocol_type == self.protocol_type and any(
-            self._supporters[protocol.name] == everybody for protocol in request.protocols
-        )
-
-    def choose_protocol(self) -> str:
-        """What most members like best of what all can do. In a tie it is what was named first."""
-        everybody = len(self.members)
-        common = {name for name, count in self._supporters.items() if count == everybody}
-        votes = Counter(member.vote(common) for member in self.members.values())
-        return votes.most_common(1)[0][0]
+        is_same_type = request.protocol_type == self.protocol_type
+        return is_same_type and self.current.have_all_one_of(request.protocols)
 
     # Its state
 
     def move_to(self, state: State, now_ms: int) -> None:
         assert state in NEXT[self.state], (self.group_id, self.state, state)
-        self.state, self.since_ms = state, now_ms
+        self.state, self.changing().since_ms = state, now_ms
 
     def begin_generation(self, now_ms: int) -> None:
-        """Of those who are in now, which may be nobody."""
-        self.generation += 1
-        self.unsynced.clear()
-        self._supporters = +self._supporters
-        self.protocol = self.choose_protocol() if self.members else None
-        self.note_subscriptions()
-        self.move_to(State.COMPLETING if self.members else State.EMPTY, now_ms)
-
-    def note_subscriptions(self) -> None:
-        if self.protocol_type != CONSUMER:
-            self.subscribed_topics = None
-        elif not self.members:
-            self.subscribed_topics = frozenset()
-        elif self.protocol is not None:
-            said = {member.protocols[self.protocol] for member in self.members.values()}
-            self.subscribed_topics = topics_in(said)
-
-    def record(self) -> Record:
-        protocol = self.protocol
-        members = [] if protocol is None else [m.to_store(protocol) for m in self.members.values()]
-        value = GroupMetadataValue(
-            protocol_type=self.protocol_type,
-            generation=self.generation,
-            protocol=protocol,
-            leader=self.leader,
-            current_state_timestamp=UNKNOWN_TIME if self.since_ms is None else self.since_ms,
-            members=members,
-        )
-        return Record(GroupMetadataKey(group=self.group_id), value, VALUE_VERSION)
-
-    def record_of_nobody(self) -> Record:
-        """That there is such a group, before it has had a generation."""
-        value = GroupMetadataValue(
-            protocol_type="",
-            generation=0,
-            protocol=None,
-            leader=None,
-            current_state_timestamp=UNKNOWN_TIME if self.since_ms is None else self.since_ms,
-            members=[],
-        )
-        return Record(GroupMetadataKey(group=self.group_id), value, VALUE_VERSION)
-
-    def tombstones(self) -> list[Record]:
-        return [Record(GroupMetadataKey(group=self.group_id), None)]
+        """Of those who are in now."""
+        self.changing().begin_next()
+        self.newcomers.clear()
+        self.unsynced = set(self.members)
+        self.move_to(State.COMPLETING, now_ms)
 
     # What offsets, listings and deletions ask of it
 
@@ -295,7 +284,8 @@ class ClassicGroup:
         if not self.protocol_type:
             return commit_timestamp
         if self.state is State.EMPTY:
-            return commit_timestamp if self.since_ms is None else self.since_ms
+            since_ms = self.stored.since_ms
+            return commit_timestamp if since_ms is None else since_ms
         if self.state is State.STABLE and self.subscribed_topics is not None:
             return commit_timestamp
         return None

@@ -1,8 +1,8 @@
 """The classic groups of a shard, as a machine: what members ask for, and what time brings.
 
-A log has of a group what its leader has decided, or that nobody is left. Everything else is soft:
-after a restart a group is as it was when it was last written, and whoever has joined since comes
-again when it is told that nobody knows it.
+A log has of a group what its leader has decided, or that nobody is left, and a group has that by
+`apply` only. Everything else is soft: after a restart a group is as it was last written down,
+and whoever has joined since comes again when it is told that nobody knows it.
 """
 
 from __future__ import annotations
@@ -32,46 +32,40 @@ class ClassicGroups:
         self._surroundings = surroundings
         self._groups = surroundings.groups
         self._rebalances = Rebalances(surroundings)
-        self._is_loaded = False
 
     # Records
 
     def simple(self, group_id: str) -> ClassicGroup:
         """A group that has offsets, and no members so far."""
-        timers, now_ms = self._surroundings.timers, self._surroundings.now_ms()
-        group = self._groups[group_id] = ClassicGroup(group_id, timers, now_ms)
+        group = self._groups[group_id] = ClassicGroup(group_id, self._surroundings.timers)
         return group
 
     def apply(self, record: Record) -> None:
-        """What a group has decided itself it has done already: a record is news while a log is
-        loaded, or if the group was one of another type."""
         group_id: str = record.key.group
         group = self._groups.get(group_id)
         if record.value is None:
             if isinstance(group, ClassicGroup):
                 self._rebalances.forget(group)
                 del self._groups[group_id]
-        elif not (self._is_loaded and isinstance(group, ClassicGroup)):
-            timers = self._surroundings.timers
-            downgraded = self._surroundings.downgraded.pop(group_id, None)
-            self._groups[group_id] = downgraded or ClassicGroup.restored(
-                group_id, timers, record.value
-            )
+        elif isinstance(group, ClassicGroup):
+            self._rebalances.take(group, record.value)
+        else:
+            staged = self._surroundings.staged
+            if staged is None or staged.group_id != group_id:
+                staged = ClassicGroup(group_id, self._surroundings.timers)
+            self._surroundings.staged = None
+            staged.begin(record.value)
+            self._groups[group_id] = staged
 
     def on_loaded(self, now: float) -> None:
-        self._is_loaded = True
         size_max = self._surroundings.config().group_max_size
         for group in self._groups.values():
             if isinstance(group, ClassicGroup):
-                self.begin_sessions(group, now)
+                for member in group.members.values():
+                    group.touch(member, now)
                 if len(group.members) > size_max:
                     # Whoever rejoins too late is turned away, after it could commit its offsets.
                     self._rebalances.prepare(Draft(), group, now)
-
-    def begin_sessions(self, group: ClassicGroup, now: float) -> None:
-        """Of members whom a record has brought."""
-        for member in group.members.values():
-            group.touch(member, now)
 
     # What members ask for
 
@@ -85,16 +79,17 @@ class ClassicGroups:
         if request.member_id:
             refusal = not_joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return Decision(replies=[Reply(ticket, refusal)])
-        group = self.simple(request.group_id)
+        timers, now_ms = self._surroundings.timers, self._surroundings.now_ms()
+        group = ClassicGroup(request.group_id, timers, now_ms)
+        self._surroundings.staged = group
         draft = Join(self._surroundings, group, request, caller, ticket, now).decide()
         draft.records.append(group.record_of_nobody())
 
-        def undo(error: KafkaError) -> Decision:
+        def forget(error: KafkaError) -> Decision:
             self._rebalances.forget(group)
-            del self._groups[group.group_id]
             return Decision(replies=[Reply(ticket, not_joined(error.code))])
 
-        draft.otherwise = undo
+        draft.otherwise = forget
         return draft.decided()
 
     def sync(
@@ -113,7 +108,7 @@ class ClassicGroups:
         draft = Draft()
         self._rebalances.has_synced(group, member.member_id)
         if group.state is State.STABLE:
-            draft.answer(ticket, synced(group, member))
+            draft.answer(ticket, synced(group.current, member.assignment))
             return draft.decided()
         # Whoever asks twice has given up on the first answer.
         superseded = not_synced(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -181,7 +176,7 @@ class ClassicGroups:
         if member is None and member_id not in group.pending:
             return
         is_waiting = member_id in group.joining or member_id in group.syncing
-        if member is not None and is_waiting and not member.is_new:
+        if member is not None and is_waiting and member_id not in group.newcomers:
             # It has a session again when it is answered.
             return
         self._rebalances.dismiss(draft, group, member_id)

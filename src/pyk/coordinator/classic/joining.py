@@ -7,11 +7,12 @@ from typing import Final
 from uuid import UUID
 
 from pyk.coordinator.classic.answers import joined, not_joined, not_synced
+from pyk.coordinator.classic.generation import Generation
 from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.classic.member import Member, named, rebalance_timeout_ms, session_of
 from pyk.coordinator.classic.rebalance import Draft, Rebalances
 from pyk.coordinator.group import Caller, Surroundings
-from pyk.coordinator.machine import Decision, Ticket
+from pyk.coordinator.machine import Decision, Reply, Ticket
 from pyk.errors import ErrorCode, KafkaError
 from pyk.wire.messages.join_group import JoinGroupRequest
 
@@ -95,7 +96,7 @@ class Join:
         instance_id = self._request.group_instance_id
         name = self._caller.client_id if instance_id is None else instance_id
         member_id = f"{name}-{UUID(int=self._surroundings.rng.getrandbits(128), version=4)}"
-        if instance_id in self._group.statics:
+        if instance_id is not None and instance_id in self._group.statics:
             self._take_over(self._group.statics[instance_id], member_id)
         elif instance_id is None and must_bring_a_member_id(self._caller):
             self._group.pending.add(member_id)
@@ -109,11 +110,9 @@ class Join:
     def _add(self, member_id: str) -> None:
         group = self._group
         member = Member.joining(member_id, self._request, self._caller)
-        if not group.members:
-            group.protocol_type = self._request.protocol_type
         if group.gathers_until is not None:
             group.has_grown = True
-        group.add(member)
+        group.add(member, self._request.protocol_type)
         group.joining[member_id] = self._ticket
         self._surroundings.timers.set(member.session, self._now + NEW_MEMBER_TIMEOUT)
         self._rebalances.prepare_or_complete(self._draft, group, self._now)
@@ -132,67 +131,74 @@ class Join:
             or wants_a_rebalance
             or not member.says_the_same(request.protocols)
         ):
-            self._rejoin(member)
+            group.changing().update(self._described(member))
+            self._wait_for_the_next_generation(member.member_id)
             self._rebalances.prepare_or_complete(self._draft, group, self._now)
         else:
             # It may have missed the answer to its last request.
-            self._draft.answer(self._ticket, joined(group, member.member_id))
+            self._draft.answer(self._ticket, joined(group.current, member.member_id))
 
-    def _rejoin(self, member: Member) -> None:
-        group, member_id = self._group, member.member_id
-        group.set_protocols(member, named(self._request.protocols))
-        member.rebalance_timeout_ms = rebalance_timeout_ms(self._request, self._caller)
-        member.session_timeout_ms = self._request.session_timeout_ms
+    def _described(self, member: Member) -> Member:
+        """The member as it describes itself now."""
+        return replace(
+            member,
+            protocols=named(self._request.protocols),
+            rebalance_timeout_ms=rebalance_timeout_ms(self._request, self._caller),
+            session_timeout_ms=self._request.session_timeout_ms,
+        )
+
+    def _wait_for_the_next_generation(self, member_id: str) -> None:
         # Whoever asks twice has given up on the first answer.
         superseded = not_joined(ErrorCode.REBALANCE_IN_PROGRESS, member_id)
-        self._draft.answer(group.joining.get(member_id), superseded)
-        group.joining[member_id] = self._ticket
+        self._draft.answer(self._group.joining.get(member_id), superseded)
+        self._group.joining[member_id] = self._ticket
 
     def _take_over(self, old_id: str, new_id: str) -> None:
         """A static member has come back, and does not know who it was. Whoever still goes by its
         old id is fenced (KIP-345)."""
         group, draft = self._group, self._draft
-        old, leader = group.members[old_id], group.leader
+        old, session = group.members[old_id], session_of(group.group_id, new_id)
+        new = self._described(replace(old, member_id=new_id, session=session))
+        group.touch(new, self._now)
+        if group.state is State.STABLE:
+            after = group.current.copy()
+            after.replace(old, new)
+            if after.choose_protocol() == group.protocol:
+                self._go_on(old, new, after)
+                return
         fenced = ErrorCode.FENCED_INSTANCE_ID
         draft.answer(group.joining.pop(old_id, None), not_joined(fenced, old_id))
         draft.answer(group.syncing.pop(old_id, None), not_synced(fenced))
-        new = replace(
-            old, member_id=new_id, session=session_of(group.group_id, new_id), is_new=False
-        )
         self._surroundings.timers.cancel(old.session)
         group.replace(old, new)
-        group.touch(new, self._now)
-        self._rejoin(new)
-        if group.state is State.STABLE and group.choose_protocol() == group.protocol:
-            self._go_on(old, new, leader)
-        elif group.state is State.PREPARING:
+        self._wait_for_the_next_generation(new_id)
+        if group.state is State.PREPARING:
             self._rebalances.complete_if_due(draft, group, self._now)
         else:
             self._rebalances.prepare(draft, group, self._now)
 
-    def _go_on(self, old: Member, new: Member, leader: str | None) -> None:
-        """With the assignment that the member had, and without a rebalance."""
-        group = self._group
-        del group.joining[new.member_id]
-        group.note_subscriptions()
+    def _go_on(self, old: Member, new: Member, after: Generation) -> None:
+        """With the assignment that the member had, and without a rebalance, once the log knows who
+        it is."""
+        group, before = self._group, self._group.current
         if can_skip_the_assignment(self._caller):
-            is_leader = group.leader == new.member_id
-            response = joined(group, new.member_id, skip_assignment=is_leader)
+            is_leader = after.leader == new.member_id
+            response = joined(after, new.member_id, skip_assignment=is_leader)
         else:
             # Not to be the leader keeps it from sharing out what is shared out already.
-            response = joined(group, new.member_id, leader=leader)
+            response = joined(after, new.member_id, leader=before.leader)
         self._draft.answer(self._ticket, response)
-        self._draft.records.append(group.record())
-        self._draft.otherwise = lambda error: self._go_back(old, new, leader, error)
+        self._draft.records.append(group.record(after.to_store()))
+        group.returning = new
 
-    def _go_back(self, old: Member, new: Member, leader: str | None, error: KafkaError) -> Decision:
-        group, instead = self._group, Draft()
-        self._surroundings.timers.cancel(new.session)
-        group.replace(new, old)
-        group.note_subscriptions()
-        group.touch(old, self._now)
-        instead.answer(self._ticket, joined(group, "", leader=leader, error=error.code))
-        return instead.decided()
+        def stay(error: KafkaError) -> Decision:
+            """It is who it was, and lives."""
+            self._surroundings.timers.cancel(new.session)
+            group.touch(old, self._now)
+            refused = joined(before, "", leader=before.leader, error=error.code)
+            return Decision(replies=[Reply(self._ticket, refused)])
+
+        self._draft.otherwise = stay
 
 
 def must_bring_a_member_id(caller: Caller) -> bool:

@@ -13,7 +13,7 @@ SESSION = "session"
 UNSAID = -1
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Member:
     member_id: str
     instance_id: str | None
@@ -26,8 +26,6 @@ class Member:
     session: Timer
     """Made once, because every heartbeat puts it off."""
     assignment: bytes = b""
-    is_new: bool = False
-    """It waits for its first generation, so it has never heard of a session."""
 
     @classmethod
     def joining(cls, member_id: str, request: JoinGroupRequest, caller: Caller) -> Member:
@@ -40,13 +38,18 @@ class Member:
             session_timeout_ms=request.session_timeout_ms,
             protocols=named(request.protocols),
             session=session_of(request.group_id, member_id),
-            is_new=True,
         )
 
     @classmethod
-    def stored(cls, group_id: str, protocol: str, value: MemberMetadata) -> Member:
-        """Of what it supports, a record has only what the group has chosen."""
+    def read(
+        cls, group_id: str, protocol: str, value: MemberMetadata, before: Member | None
+    ) -> Member:
+        """Of what it supports, a record has only what the group has chosen. The member as it was
+        `before` may have more."""
         said = value.rebalance_timeout != UNSAID
+        protocols = {protocol: value.subscription}
+        if before is not None and before.protocols.get(protocol) == value.subscription:
+            protocols = before.protocols
         return cls(
             member_id=value.member_id,
             instance_id=value.group_instance_id,
@@ -54,12 +57,12 @@ class Member:
             host=value.client_host,
             rebalance_timeout_ms=value.rebalance_timeout if said else value.session_timeout,
             session_timeout_ms=value.session_timeout,
-            protocols={protocol: value.subscription},
-            session=session_of(group_id, value.member_id),
+            protocols=protocols,
+            session=session_of(group_id, value.member_id) if before is None else before.session,
             assignment=value.assignment,
         )
 
-    def to_store(self, protocol: str) -> MemberMetadata:
+    def to_store(self, subscription: bytes, assignment: bytes) -> MemberMetadata:
         return MemberMetadata(
             member_id=self.member_id,
             group_instance_id=self.instance_id,
@@ -67,8 +70,8 @@ class Member:
             client_host=self.host,
             rebalance_timeout=self.rebalance_timeout_ms,
             session_timeout=self.session_timeout_ms,
-            subscription=self.protocols[protocol],
-            assignment=self.assignment,
+            subscription=subscription,
+            assignment=assignment,
         )
 
     def says_the_same(self, protocols: Iterable[JoinGroupRequestProtocol]) -> bool:

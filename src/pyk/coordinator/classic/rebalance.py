@@ -4,7 +4,8 @@
     complete   all have joined, or had their time: those who have not are out, a generation begins
     hand out   the leader has shared out the work, and each member gets its part
 
-Members who never ask for their part are out as well, and it all begins again.
+Members who never ask for their part are out as well, and it all begins again. So it does if the log
+refuses what the leader has shared out. If the log refuses that nobody is left, it is asked again.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from pyk.coordinator.assigned import RETRY_AFTER
 from pyk.coordinator.classic.answers import joined, not_joined, not_synced, synced
 from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.classic.member import session_of
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Decision, Record, Reply, Ticket
 from pyk.errors import ErrorCode, KafkaError
+from pyk.wire.payloads.classic_group_records import GroupMetadataValue
 
 JOIN: Final = "join"
 SYNC: Final = "sync"
@@ -81,42 +84,45 @@ class Rebalances:
             self._timers.set(Timer(group.group_id, JOIN), now + group.rebalance_timeout)
             return
         group.gathers_until = None
+        if not group.members:
+            # When the log has taken it there is nothing left to do.
+            self._timers.set(Timer(group.group_id, JOIN), now + RETRY_AFTER)
+            draft.records.append(group.record_of_empty(self._surroundings.now_ms()))
+            return
         group.begin_generation(self._surroundings.now_ms())
         self._surroundings.rebalances += 1
-        if not group.members:
-            draft.records.append(group.record())
-            return
         for member in group.members.values():
-            draft.answer(group.joining.pop(member.member_id, None), joined(group, member.member_id))
+            ticket = group.joining.pop(member.member_id, None)
+            draft.answer(ticket, joined(group.current, member.member_id))
             group.touch(member, now)
-            member.is_new = False
-            group.unsynced.add(member.member_id)
         self._timers.set(Timer(group.group_id, SYNC), now + group.rebalance_timeout)
 
     def hand_out(
         self, draft: Draft, group: ClassicGroup, assignments: dict[str, bytes], now: float
     ) -> None:
         """A member that the leader has forgotten gets nothing to do, and no error."""
-        for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
-        draft.records.append(group.record())
-        waiting = list(group.syncing.values())
-        for member_id in list(group.syncing):
-            member = group.members[member_id]
-            draft.answer(group.syncing.pop(member_id), synced(group, member))
-            group.touch(member, now)
-        group.move_to(State.STABLE, self._surroundings.now_ms())
+        draft.records.append(group.record(group.current.to_store(assignments)))
+        for member_id, ticket in group.syncing.items():
+            draft.answer(ticket, synced(group.current, assignments.get(member_id, b"")))
+            group.touch(group.members[member_id], now)
 
         def begin_again(error: KafkaError) -> Decision:
             instead = Draft()
-            for ticket in waiting:
+            for ticket, _ in draft.replies:
                 instead.answer(ticket, not_synced(error.code))
-            for member in group.members.values():
-                member.assignment = b""
+            group.syncing.clear()
             self.prepare(instead, group, now)
             return instead.decided()
 
         draft.otherwise = begin_again
+
+    def take(self, group: ClassicGroup, value: GroupMetadataValue) -> None:
+        """The log has taken what came of a rebalance, or a new id of a static member."""
+        before = group.members
+        group.take(value)
+        self._timers.cancel(Timer(group.group_id, JOIN))
+        for member_id in before.keys() - group.members.keys():
+            self._timers.cancel(before[member_id].session)
 
     def has_synced(self, group: ClassicGroup, member_id: str) -> None:
         group.unsynced.discard(member_id)
@@ -167,8 +173,8 @@ class Rebalances:
 
     def _call_off(self, draft: Draft, group: ClassicGroup, now: float) -> None:
         """Who waits for an assignment does not get one, and has to join again."""
+        group.take_assignments_back()
         for member in group.members.values():
-            member.assignment = b""
             ticket = group.syncing.pop(member.member_id, None)
             if ticket is not None:
                 draft.answer(ticket, not_synced(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -177,5 +183,6 @@ class Rebalances:
     def _has_leader(self, group: ClassicGroup) -> bool:
         """Whether there is one who has joined. Another one takes over from one who has not."""
         if group.leader not in group.joining:
-            group.leader = next((m for m in group.members if m in group.joining), group.leader)
+            leader = next((m for m in group.members if m in group.joining), group.leader)
+            group.changing().leader = leader
         return group.leader in group.joining

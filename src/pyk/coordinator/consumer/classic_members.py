@@ -13,7 +13,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pyk.coordinator.classic.answers import not_joined
-from pyk.coordinator.classic.group import CONSUMER
+from pyk.coordinator.classic.generation import CONSUMER
 from pyk.coordinator.classic.joining import must_bring_a_member_id
 from pyk.coordinator.classic.member import named, rebalance_timeout_ms
 from pyk.coordinator.consumer import conversion

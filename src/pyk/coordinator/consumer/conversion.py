@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 
 from pyk.config.broker import BrokerConfig
 from pyk.coordinator.assigned import NEVER
-from pyk.coordinator.classic.group import CONSUMER, ClassicGroup, State
+from pyk.coordinator.classic.generation import CONSUMER, Generation
+from pyk.coordinator.classic.group import ClassicGroup, State
 from pyk.coordinator.classic.member import Member as ClassicMember
 from pyk.coordinator.classic.member import session_of
 from pyk.coordinator.classic.rebalance import JOIN
@@ -132,8 +133,8 @@ def to_classic(
     members of the consumer group had to do in time they need not do any more.
     """
     staying = [m for m in group.members.values() if m not in gone]
-    classic = ClassicGroup(group.group_id, surroundings.timers, surroundings.now_ms())
-    classic.generation, classic.protocol_type = group.epoch, CONSUMER
+    next_generation = Generation(surroundings.now_ms())
+    next_generation.number, next_generation.protocol_type = group.epoch, CONSUMER
     targets = {m.member_id: group.targets.get(m.member_id, {}) for m in staying}
     if joining is not None:
         staying.append(joining)
@@ -141,25 +142,27 @@ def to_classic(
         for member in gone:
             targets[joining.member_id] = group.targets.get(member.member_id, {})
     for member in staying:
-        classic.add(_downgraded(group.group_id, member))
-    classic.protocol = classic.choose_protocol()
-    classic.note_subscriptions()
-    classic.state = State.STABLE
+        next_generation.add(_downgraded(group.group_id, member))
+    protocol = next_generation.protocol = next_generation.choose_protocol()
+    assignments: dict[str, bytes] = {}
     for member_id in group.members:
         for kind in (REVOCATION, REJOIN, SYNC):
             surroundings.timers.cancel(Timer(group.group_id, kind, member_id))
-    for each in classic.members.values():
-        version = version_to_answer(each.protocols[classic.protocol])
-        each.assignment = encode_assignment(targets[each.member_id], version, surroundings.image)
+    for member_id, each in next_generation.members.items():
+        version = version_to_answer(each.protocols[protocol])
+        target = targets[member_id]
+        assignments[member_id] = encode_assignment(target, version, surroundings.image)
         timeout = each.session_timeout_ms / 1000
-        surroundings.timers.set(session_of(group.group_id, each.member_id), now + timeout)
-    done = [*group.tombstones(), classic.record()]
+        surroundings.timers.set(each.session, now + timeout)
+    value = next_generation.to_store(assignments)
+    classic = ClassicGroup(group.group_id, surroundings.timers)
+    classic.begin(value, next_generation.members)
     if is_rebalanced:
         classic.move_to(State.PREPARING, surroundings.now_ms())
         timer = Timer(group.group_id, JOIN)
         surroundings.timers.set(timer, now + classic.rebalance_timeout)
-    surroundings.downgraded[group.group_id] = classic
-    return done
+    surroundings.staged = classic
+    return [*group.tombstones(), classic.record(value)]
 
 
 def _downgraded(group_id: str, member: Member) -> ClassicMember:
