@@ -448,6 +448,22 @@ def test_a_group_that_the_log_does_not_let_become_classic_is_what_it_was() -> No
     assert old not in it.classic_group.members
 
 
+def test_if_the_log_refuses_that_a_group_becomes_classic_members_still_have_to_join_in_time() -> (
+    None
+):
+    it, old = mixed()
+    for _ in range(4):
+        assert it.classic_beat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert it.beat("new", 2).error == ErrorCode.NONE
+        it.pass_time(4)
+    it.log_refuses = ErrorCode.NOT_COORDINATOR
+    assert it.leave("new").error == ErrorCode.NOT_COORDINATOR
+    it.log_refuses = None
+    assert it.classic_beat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    it.pass_time(5)
+    assert it.group.members.keys() == {"new"}
+
+
 @pytest.mark.parametrize(("size_max", "is_classic"), [(1, False), (2, True)])
 def test_who_takes_the_place_of_the_last_new_member_counts_for_the_size_of_the_group(
     size_max: int, is_classic: bool

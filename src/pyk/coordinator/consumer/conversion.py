@@ -23,7 +23,7 @@ from pyk.coordinator.consumer.consumer_protocol import (
     encode_assignment,
     version_to_answer,
 )
-from pyk.coordinator.consumer.group import REJOIN, REVOCATION, SYNC, ConsumerGroup
+from pyk.coordinator.consumer.group import ConsumerGroup
 from pyk.coordinator.consumer.member import Member
 from pyk.coordinator.group import Surroundings, Timer
 from pyk.coordinator.machine import Record
@@ -130,7 +130,7 @@ def to_classic(
     """The records of the classic group that a consumer group becomes without some members.
 
     `joining` is a static member that takes the place of one of them. Sessions begin now. What
-    members of the consumer group had to do in time they need not do any more.
+    members of the consumer group had to do in time they still have to, if the log refuses.
     """
     staying = [m for m in group.members.values() if m not in gone]
     next_generation = Generation(surroundings.now_ms())
@@ -145,9 +145,6 @@ def to_classic(
         next_generation.add(_downgraded(group.group_id, member))
     protocol = next_generation.protocol = next_generation.choose_protocol()
     assignments: dict[str, bytes] = {}
-    for member_id in group.members:
-        for kind in (REVOCATION, REJOIN, SYNC):
-            surroundings.timers.cancel(Timer(group.group_id, kind, member_id))
     for member_id, each in next_generation.members.items():
         version = version_to_answer(each.protocols[protocol])
         target = targets[member_id]

@@ -271,6 +271,10 @@ class ConsumerGroups:
         assert isinstance(upgraded, ConsumerGroup)
         for member in upgraded.members.values():
             self._membership.expect(group.group_id, member, now)
+            # It may have been in a consumer group before, and had to do something in time.
+            for kind in (REVOCATION, REJOIN, SYNC):
+                timer = Timer(group.group_id, kind, member.member_id)
+                self._surroundings.timers.cancel(timer)
         return upgraded
 
     def _member(
