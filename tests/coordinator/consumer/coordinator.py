@@ -110,7 +110,14 @@ class Coordinator:
 
     def _begin(self) -> None:
         self._jobs = list[Search | Assignment]()
-        self.surroundings = Surroundings(
+        self.surroundings = self.surroundings_beside()
+        self.groups = Groups(self.surroundings)
+        if not self.log:
+            self.groups.on_loaded(self.now)
+
+    def surroundings_beside(self) -> Surroundings:
+        """Those of another coordinator in the same cluster."""
+        return Surroundings(
             config=lambda: self.config,
             group_config=lambda group_id: self.group_config,
             rng=self._rng,
@@ -118,9 +125,6 @@ class Coordinator:
             image=self.image,
             inline_max=self.inline_max,
         )
-        self.groups = Groups(self.surroundings)
-        if not self.log:
-            self.groups.on_loaded(self.now)
 
     def create(self, **counts: int) -> None:
         """Topics with so many partitions. One that there is already gets more."""

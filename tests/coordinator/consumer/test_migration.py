@@ -93,9 +93,12 @@ class Migration(Coordinator):
         return ErrorCode(self.answers.pop(ticket).error_code)
 
     def classic_leave(self, *members: MemberIdentity) -> list[ErrorCode]:
+        told = self.answers.pop(self.ask_to_leave(*members))
+        return [ErrorCode(each.error_code) for each in told.members]
+
+    def ask_to_leave(self, *members: MemberIdentity) -> Ticket:
         request = LeaveGroupRequest(group_id=GROUP, members=list(members))
-        ticket = self.ask(lambda groups, t, now: groups.leave(request, OLD, t, now))
-        return [ErrorCode(each.error_code) for each in self.answers.pop(ticket).members]
+        return self.ask(lambda groups, ticket, now: groups.leave(request, OLD, ticket, now))
 
     @property
     def classic_group(self) -> ClassicGroup:
