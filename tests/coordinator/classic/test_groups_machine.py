@@ -149,6 +149,17 @@ class Groups(RuleBasedStateMachine):
     def die(self, number: int) -> None:
         self.clients[number].begin_anew()
 
+    @rule(number=st.sampled_from([*STATICS]), is_refused=st.booleans())
+    @precondition(lambda self: self.it.log)
+    def come_back(self, number: int, is_refused: bool) -> None:
+        """A static member that has been in begins anew, which may be worth a record."""
+        client, refuses = self.clients[number], self.it.log_refuses
+        if client.member_id:
+            client.begin_anew()
+            self.it.log_refuses = ErrorCode.NOT_COORDINATOR if is_refused else None
+            self._join(client)
+            self.it.log_refuses = refuses
+
     @rule(number=CLIENTS)
     def lose_an_answer(self, number: int) -> None:
         client = self.clients[number]
