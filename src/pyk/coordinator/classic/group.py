@@ -19,9 +19,10 @@ be asked of it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Final
+
+from msgspec.structs import replace
 
 from pyk.coordinator.classic.generation import CONSUMER, Generation
 from pyk.coordinator.classic.member import Member

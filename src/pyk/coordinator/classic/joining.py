@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from pyk.coordinator.classic.answers import joined, not_joined, not_synced
 from pyk.coordinator.classic.generation import Generation

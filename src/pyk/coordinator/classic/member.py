@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pyk.coordinator.group import Caller, Timer
 from pyk.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -13,8 +14,7 @@ SESSION = "session"
 UNSAID = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Member:
+class Member(Struct, frozen=True, eq=False, kw_only=True):
     member_id: str
     instance_id: str | None
     client_id: str
