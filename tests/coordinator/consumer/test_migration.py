@@ -186,6 +186,22 @@ def test_who_waits_for_a_generation_is_told_to_join_again() -> None:
     assert it.answers.pop(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_group_of_which_a_newcomer_speaks_another_protocol_is_not_converted_yet() -> None:
+    it = Migration({"a": 2}, group_initial_rebalance_delay_ms=0)
+    both = [(name, subscription(["a"], {})) for name in ("range", "sticky")]
+    old = it.rejoin("", protocols=both).member_id
+    ticket = it.classic_join(old, protocols=both)
+    it.settle()
+    it.sync(old, it.answers.pop(ticket).generation_id)
+    newcomer = it.rejoin("", protocols=both[1:]).member_id
+    it.classic_join(newcomer, protocols=both[1:])
+    assert it.join("new", "a").error == ErrorCode.UNKNOWN_SERVER_ERROR
+    it.classic_join(old, protocols=both)
+    assert it.classic_group.protocol == "sticky"
+    assert it.join("new", "a").error == ErrorCode.NONE
+    assert it.group.members.keys() == {old, newcomer, "new"}
+
+
 def test_if_the_log_refuses_the_group_stays_as_it_is() -> None:
     it, old = classic()
     other = it.rejoin("", "a").member_id

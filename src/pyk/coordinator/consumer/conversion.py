@@ -79,6 +79,10 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, image: ClusterImage) -
             "an unsupported custom assignor is in use. Please refer to the documentation or "
             "switch to a default assignor before re-attempting the upgrade",
         )
+    if group.protocol not in member.protocols:
+        # It has joined for the next generation, which will choose another. Kafka says no more.
+        message = f"Member {member.member_id} does not support protocol {group.protocol}."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
     subscription = decode_subscription(member.protocols[group.protocol])
     return Member(
         member_id=member.member_id,
