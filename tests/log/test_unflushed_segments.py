@@ -12,6 +12,8 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.segments import FLUSHED_AT_ONCE, OPENED_MAX
 from pyk.log.snapshots import PENDING_MAX
+from tests.faults.failing_disk import FailingDisk, Fault, Operation
+from tests.log.history import headers_of
 from tests.log.test_log import HOME, add, batch
 from tests.simulated_disk import SimulatedDisk, SimulatedFile
 
@@ -45,7 +47,18 @@ def disk() -> DescriptorDisk:
     return DescriptorDisk()
 
 
-def filled(disk: DescriptorDisk, count: int = SEGMENTS) -> Log:
+class OutOfDescriptors:
+    """One file cannot be opened, after so many others."""
+
+    def __init__(self, opens: int) -> None:
+        self.opens = opens
+
+    def __call__(self, operation: Operation) -> Fault | None:
+        self.opens -= operation.kind == "open"
+        return Fault.EMFILE if operation.kind == "open" and self.opens == -1 else None
+
+
+def filled(disk: SimulatedDisk, count: int = SEGMENTS) -> Log:
     log = Log.open(disk, HOME, LogConfig())
     for number in range(count):
         add(log, batch(number))
@@ -102,3 +115,24 @@ def test_a_flush_of_some_does_not_count_for_what_was_appended_since(disk: Descri
     assert log.is_flush_due(10**9), "half of them are not durable"
     log.flush()
     assert not log.is_flush_due(10**9)
+
+
+@pytest.mark.parametrize("opens", [0, 1, 140, 3 * FLUSHED_AT_ONCE - 1])
+def test_a_flush_without_enough_descriptors_forgets_no_segment(opens: int) -> None:
+    disk = FailingDisk()
+    log = filled(disk, OPENED_MAX + 2 * FLUSHED_AT_ONCE)
+    # The logs of those that were filled first are open, of the others none.
+    while log.flushed_end <= OPENED_MAX:
+        flush = log.begin_flush()
+        flush.run()
+        log.end_flush(flush)
+    durable = log.flushed_end
+    disk.plan = OutOfDescriptors(opens)
+    with pytest.raises(OSError, match="Too many open files"):
+        log.begin_flush()
+    disk.plan = None
+    assert log.flushed_end == durable < log.end_offset
+    log.flush()
+    assert log.flushed_end == log.end_offset
+    again = Log.open(disk.synced(), HOME, LogConfig(), recovery_point=0)
+    assert headers_of(again) == headers_of(log)

@@ -264,14 +264,18 @@ class Segment(IndexedBatches):
         return Writeback(self._file, position, self.size - position)
 
     def write_indexes(self) -> None:
-        """Write what has gathered for the indexes. Raise OSError: it can be done again."""
+        """Write what has gathered for the indexes, and open all files that are to be synced. Raise
+        OSError: it can be done again. If not, `write` does not fail as long as nothing is closed
+        or appended."""
         if self.is_dirty:
             self._clean_end()
+            self._handle = self._file
             for index in (self._offsets, self._times, self._aborted):
                 index.write()
 
     def write(self) -> Unsynced:
-        """Write what has gathered for the indexes. What is then to be synced."""
+        """Write what has gathered for the indexes. What is then to be synced. Raise OSError, and
+        it is as if this had not been called."""
         if not self.is_dirty:
             return Unsynced([], False)
         indexes = (self._offsets, self._times, self._aborted)

@@ -384,8 +384,9 @@ class Segments:
         """What to sync, other new files of the log included, so that all that was appended is
         durable, or of many segments the first ones. When that is done, `end_flush` is told. Raise
         OSError, and it is as if this had not been called."""
-        portion = self._next_to_flush()
-        # What is handed out is not handed out again, so nothing may fail once that has begun.
+        portion, end_offset = self._next_to_flush(), self.end_offset
+        # What is handed out is not handed out again, so nothing may fail once that has begun: all
+        # files are open by then, also those of segments that were closed before they were flushed.
         for _, segment in portion:
             segment.write_indexes()
         # One that is under way has files that are not durable yet.
@@ -397,7 +398,8 @@ class Segments:
             files += unsynced.files
             has_new_names |= unsynced.has_new_names
         left = self._next_to_flush()
-        end_offset = left[0][0] if left else self.end_offset
+        if left:
+            end_offset = left[0][0]
         directory = self._directory if has_new_names else None
         files = list(dict.fromkeys(files))
         self._flushes += 1
