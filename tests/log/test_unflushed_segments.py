@@ -12,9 +12,10 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.segments import FLUSHED_AT_ONCE, OPENED_MAX
 from pyk.log.snapshots import PENDING_MAX
+from pyk.wire.prefixed import ControlType
 from tests.faults.failing_disk import FailingDisk, Fault, Operation
 from tests.log.history import headers_of
-from tests.log.test_log import HOME, add, batch
+from tests.log.test_log import ANN, HOME, add, batch, marker
 from tests.simulated_disk import SimulatedDisk, SimulatedFile
 
 SEGMENTS = 10 * FLUSHED_AT_ONCE
@@ -40,6 +41,9 @@ class DescriptorDisk(SimulatedDisk):
         self._open.add(file)
         self.most = max(self.most, len(self._open))
         return file
+
+    def replaced(self) -> DescriptorDisk:
+        return DescriptorDisk()
 
 
 @pytest.fixture
@@ -136,3 +140,29 @@ def test_a_flush_without_enough_descriptors_forgets_no_segment(opens: int) -> No
     assert log.flushed_end == log.end_offset
     again = Log.open(disk.synced(), HOME, LogConfig(), recovery_point=0)
     assert headers_of(again) == headers_of(log)
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_many_segments_are_recovered_with_few_descriptors(
+    disk: DescriptorDisk, is_aborted: bool
+) -> None:
+    log = Log.open(disk, HOME, LogConfig())
+    for sequence in range(SEGMENTS):
+        if is_aborted:
+            add(log, batch(producer_id=ANN, sequence=sequence, is_transactional=True))
+            add(log, marker(ANN, ControlType.ABORT))
+        else:
+            add(log, batch(sequence))
+        log.roll()
+    killed = disk.kill9()
+    assert isinstance(killed, DescriptorDisk)
+    again = Log.open(killed, HOME, LogConfig(), recovery_point=0, high_watermark=log.end_offset)
+    assert killed.most <= OPENED_MAX + 10, "those that were read last are open"
+    end = log.end_offset
+    assert again.flushed_end == again.end_offset == end
+    expected = log.aborted(0, end)
+    assert len(expected) == (SEGMENTS if is_aborted else 0)
+    assert again.aborted(0, end) == expected
+    durable = Log.open(killed.synced(), HOME, LogConfig(), high_watermark=end)
+    assert headers_of(durable) == headers_of(log)
+    assert durable.aborted(0, end) == expected

@@ -548,6 +548,8 @@ class Segments:
                 checkpoint=checkpoint,
             )
             segment.flush()
+            # There may be thousands, with three files each.
+            segment.release()
             self._opened[base] = segment
             self.dropped_bytes += dropped
             later = suspect[number + 1 :]

@@ -6,7 +6,7 @@ start of each segment says where replaying may begin.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -200,10 +200,13 @@ class LogState:
         segment.note_aborted(aborted)
         self._add_with_aborted(segment.base_offset)
 
-    def _add_with_aborted(self, base: int) -> None:
+    def _may_have_aborted(self, base: int) -> bool:
         at = bisect_left(self._with_aborted, base)
-        if self._with_aborted[at : at + 1] != [base]:
-            self._with_aborted.insert(at, base)
+        return self._with_aborted[at : at + 1] == [base]
+
+    def _add_with_aborted(self, base: int) -> None:
+        if not self._may_have_aborted(base):
+            insort(self._with_aborted, base)
 
     def _load_epochs(self, start_offset: int) -> None:
         try:
@@ -234,13 +237,18 @@ class LogState:
         self._snapshots.remove_after(end)
         limit = min([high_watermark, *suspect[:1]])
         offset = self._snapshots.load(self.producers, limit, segments.start_offset)
-        for base in suspect:
-            segments.at(base).forget_aborted()
-        for base in segments.from_offset(offset) if offset < end else ():
+        is_suspect = set(suspect).__contains__
+        for base in segments.from_offset(offset):
             segment = segments.at(base)
+            if is_suspect(base) and self._may_have_aborted(base):
+                segment.forget_aborted()
             for aborted in replay(self.producers, segment, offset, end, checkpoint):
-                if base in suspect:
+                if is_suspect(base):
                     self._note_aborted(segment, aborted)
+            if is_suspect(base):
+                # Each before the next, so that few files are open.
+                segment.flush()
+                segment.release()
         self.producers.on_high_watermark(high_watermark)
 
     def _rebuilt_aborted_index(self, segment: Segment) -> TransactionIndex:
