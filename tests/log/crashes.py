@@ -206,13 +206,16 @@ class Workload:
 
     def retire(self, partition: TopicPartition) -> None:
         log, truth = self.directory.logs[partition], self.truths[partition]
-        truth.start_max = log.end_offset
-        retirement = log.begin_retirement(self.now_ms)
-        self._meanwhile(partition)
-        if retirement is not None:
-            retirement.run()
+        for _ in range(2):
+            if log.is_dropped:
+                return
+            truth.start_max = log.end_offset
+            retirement = log.begin_retirement(self.now_ms)
             self._meanwhile(partition)
-            log.end_retirement(retirement)
+            if retirement is not None:
+                retirement.run()
+                self._meanwhile(partition)
+                log.end_retirement(retirement)
         truth.start_max = log.start_offset
         log.sweep(self.now_ms)
         self.directory.sweep(self.now_ms)

@@ -179,12 +179,15 @@ class Races:
         topic, log = self.topics[partition], self._log(partition)
         if not topic.config.is_compacted:
             topic.start_max = max(topic.start_max, log.end_offset)
-        retirement = log.begin_retirement(self.now_ms, at_most=self.rng.choice((None, 1)))
-        self._meanwhile()
-        if retirement is not None:
-            retirement.run()
+        for _ in range(self.rng.choice((1, 2, 3))):
+            if log.is_dropped:
+                return
+            retirement = log.begin_retirement(self.now_ms, at_most=self.rng.choice((None, 1)))
             self._meanwhile()
-            log.end_retirement(retirement)
+            if retirement is not None:
+                retirement.run()
+                self._meanwhile()
+                log.end_retirement(retirement)
         self._meanwhile()
         with _unless_dropped(log):
             sweep = log.begin_sweep(self.now_ms)

@@ -112,14 +112,53 @@ def test_segments_go_once_what_they_say_of_producers_is_durable_elsewhere(
     end = with_many_producers(log) if are_many else log.end_offset
     log.advance_high_watermark(end)
     log.config = LogConfig(retention_bytes=0)
-    if are_many:
-        assert log.retire(now_ms=10) == 0
-        log.sweep(now_ms=10)
     assert log.retire(now_ms=10) == 1
     for survivor in (disk.kill9(), disk.synced()):
         again = Log.open(survivor, HOME, CONFIG, recovery_point=0, high_watermark=end)
         assert again.start_offset == end
         assert again.producers == log.producers
+
+
+def test_retention_leaves_what_is_to_be_synced_to_a_thread(disk: SimulatedDisk, log: Log) -> None:
+    for sequence in range(40):
+        add(log, batch(producer_id=ANN, sequence=sequence))
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.config = LogConfig(retention_bytes=0)
+    operations = disk.operations
+    retirement = log.begin_retirement(now_ms=10, at_most=16)
+    assert retirement is not None
+    assert retirement.segments == 0
+    assert disk.operations == operations, "nothing is written or synced, and nothing goes"
+    retirement.run()
+    assert disk.operations == operations + 2, "one snapshot, and the names"
+    log.end_retirement(retirement)
+    retirement = log.begin_retirement(now_ms=10, at_most=16)
+    assert retirement is not None
+    assert retirement.segments == 16
+
+
+def test_retention_waits_for_a_snapshot_that_another_thread_writes(
+    disk: SimulatedDisk, log: Log
+) -> None:
+    end = with_many_producers(log)
+    log.roll()
+    log.advance_high_watermark(end)
+    log.config = LogConfig(retention_bytes=0)
+    flush, asked = log.begin_flush(), 0
+
+    def ask() -> None:
+        nonlocal asked
+        if content(disk, end) and asked == 0:
+            asked += 1
+            assert log.retire(now_ms=10) == 0
+
+    disk.watch = ask
+    flush.run()
+    disk.watch = None
+    log.end_flush(flush)
+    assert asked
+    assert log.retire(now_ms=10) == 1
 
 
 def test_two_flushes_at_once_write_it_once(tmp_path: Path) -> None:

@@ -119,9 +119,13 @@ class Retirement(NamedTuple):
     segments: int
     """How many."""
     number: int
+    snapshot: Snapshot | None = None
+    """What is to be durable before more can go."""
 
     def run(self) -> None:
         """Raise SyncFailed."""
+        if self.snapshot is not None:
+            self.snapshot.sync()
         self.disk.sync_directory(self.directory)
 
 
@@ -378,9 +382,9 @@ class Log:
 
     def begin_retirement(self, now_ms: int, at_most: int | None = None) -> Retirement | None:
         """Remove the segments that retention does not ask for, or some of them: none while they are
-        being compacted, and none before snapshots of many producers are written. That, and removing
-        the files, is for `begin_sweep`. If any went, `end_retirement` is told when that is durable:
-        until then the checkpoint says where the log starts."""
+        being compacted, and none before what they say of producers is durable elsewhere. Removing
+        the files is for `begin_sweep`. `end_retirement` is told when what this gives is done: until
+        then the checkpoint says where the log starts. There may be more to retire then."""
         before = kept = self._segments.start_offset
         if self._compaction is None:
             kept = first_kept_offset(
@@ -389,8 +393,12 @@ class Log:
         if kept == self.end_offset > self._segments.bases[-1]:
             # All of it is to go, the active segment too: the log stays where it ends.
             self.roll()
-        if kept > before and not self._state.secure_snapshots():
-            return None
+        snapshot = self._state.insecure_snapshot(kept) if kept > before else None
+        if snapshot is not None:
+            if snapshot.is_in_use:
+                return None
+            disk = self._disk.for_threads()
+            return Retirement(disk, self.directory, 0, self._retirements, snapshot)
         try:
             gone = self._segments.drop_before(kept)
         finally:
@@ -410,12 +418,12 @@ class Log:
 
     def retire(self, now_ms: int, at_most: int | None = None) -> int:
         """Both, here and now. How many segments went."""
-        retirement = self.begin_retirement(now_ms, at_most)
-        if retirement is None:
-            return 0
-        retirement.run()
-        self.end_retirement(retirement)
-        return retirement.segments
+        segments = 0
+        while not segments and (retirement := self.begin_retirement(now_ms, at_most)) is not None:
+            retirement.run()
+            self.end_retirement(retirement)
+            segments = retirement.segments
+        return segments
 
     def begin_sweep(self, now_ms: int) -> Sweep | None:
         """Files that were renamed away long enough ago. Then `end_sweep` is told."""

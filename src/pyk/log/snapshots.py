@@ -13,7 +13,7 @@ that its sequence is out of order.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from contextlib import suppress
 from operator import attrgetter
@@ -69,6 +69,11 @@ class Snapshot:
         """Whether writing it holds up nobody."""
         return self.known is None or len(self.known) <= QUICK_PRODUCERS
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a thread is about to make it durable."""
+        return not self._unused
+
     def write(self) -> None:
         """Without room on the disk it stays damaged: replaying begins earlier then, and that is
         all."""
@@ -119,6 +124,12 @@ class Snapshots:
         """Those that are not durable yet."""
         self._pending = {o: s for o, s in self._pending.items() if not s.is_durable}
         return list(self._pending.values())
+
+    def first_pending(self, offset: int) -> Snapshot | None:
+        """The first one at an offset or behind it, if it is not durable yet."""
+        at = bisect_left(self._offsets, offset)
+        found = self._pending.get(self._offsets[at]) if at < len(self._offsets) else None
+        return None if found is None or found.is_durable else found
 
     def take(self, offset: int, producers: Producers) -> Snapshot:
         """What is known at this offset. The file is to be synced, and its name. Raise OSError."""

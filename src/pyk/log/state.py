@@ -99,15 +99,10 @@ class LogState:
             # Without one, replaying begins earlier, and that is all.
             self.snapshot_failure = failed
 
-    def secure_snapshots(self) -> bool:
-        """Before segments go, what they say of producers is durable elsewhere. False if that would
-        take long: then those that are pending go to a thread first, or one is at it."""
-        pending = self.pending_snapshots
-        if not all(snapshot.is_quick for snapshot in pending):
-            return False
-        for snapshot in pending:
-            snapshot.sync()
-        return all(snapshot.is_durable for snapshot in pending)
+    def insecure_snapshot(self, offset: int) -> Snapshot | None:
+        """What is to be durable before the segments up to an offset go: the first that is taken
+        there or later. None if it is so already."""
+        return self._snapshots.first_pending(offset)
 
     @property
     def pending_snapshots(self) -> list[Snapshot]:
