@@ -209,7 +209,14 @@ class Races:
             result = compaction.run(self._meanwhile)
             for each in result.rewritten:
                 self._meanwhile()
-                log.swap_in(compaction, each)
+                swap = log.begin_swap(compaction, each)
+                self._meanwhile()
+                if swap is not None:
+                    swap.run()
+                    self._meanwhile()
+                    log.end_swap(compaction, swap)
+                    self._meanwhile()
+                    swap.run()
             result = result._replace(rewritten=[])
         except OSError:
             assert log.is_dropped or not log.is_worth(compaction), "a segment is gone"

@@ -96,6 +96,82 @@ def test_a_compaction_after_one_that_failed_finishes_it(renames_left: int) -> No
     assert offsets(log) == compacted(10**6)[2]
 
 
+def of_small_segments(disk: SimulatedDisk) -> Log:
+    """Five keys with one record each, and a segment for each of them."""
+    log = Log.open(disk, HOME, CONFIG)
+    for number in range(1, 6):
+        add(log, batch(number))
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    return log
+
+
+def test_a_compaction_after_a_swap_that_was_interrupted_loses_no_records() -> None:
+    failures = 0
+    for renames_left in range(100):
+        disk = FailsOnce()
+        log = of_small_segments(disk)
+        compaction = log.begin_compaction(now_ms=0)
+        assert compaction is not None
+        result = compaction.run()
+        disk.renames_left = renames_left
+        try:
+            log.end_compaction(compaction, result)
+        except OSError:
+            failures += 1
+        else:
+            break
+        again = log.begin_compaction(now_ms=0)
+        if again is not None:
+            log.end_compaction(again, again.run())
+        assert offsets(log) == [0, 1, 2, 3, 4], renames_left
+    assert failures > 10
+
+
+@pytest.mark.parametrize("meanwhile", ["read", "truncate", "clear", "retire", "compact"])
+def test_other_things_happen_while_a_swap_is_made_durable(meanwhile: str) -> None:
+    disk = SimulatedDisk()
+    log = of_small_segments(disk)
+    expected, end = [0, 1, 2, 3, 4], log.end_offset
+    compaction = log.begin_compaction(now_ms=0)
+    assert compaction is not None
+    result = compaction.run()
+    swap = log.begin_swap(compaction, result.rewritten[0])
+    assert swap is not None
+    operations = disk.operations
+    if meanwhile == "read":
+        assert offsets(log) == expected
+        assert log.retire(now_ms=0) == 0
+        assert disk.operations == operations, "it is left to those that swap"
+    elif meanwhile == "truncate":
+        log.truncate(3)
+        expected, end = [0, 1, 2], 3
+    elif meanwhile == "clear":
+        log.clear(7)
+        expected, end = [], 7
+    elif meanwhile == "retire":
+        log.advance_start(5)
+        log.end_compaction(compaction, None)
+        assert log.retire(now_ms=0) > 0
+        expected = []
+    else:
+        log.end_compaction(compaction, None)
+        another = log.begin_compaction(now_ms=0)
+        if another is not None:
+            log.end_compaction(another, another.run())
+    swap.run()
+    log.end_swap(compaction, swap)
+    swap.run()
+    log.end_compaction(compaction, result._replace(rewritten=[]))
+    assert offsets(log) == expected
+    assert log.end_offset == end
+    for left in (disk.kill9(), disk.synced()):
+        again = Log.open(left, HOME, CONFIG, recovery_point=0, high_watermark=end)
+        assert offsets(again) == expected
+        assert again.end_offset == end
+
+
 def test_a_log_that_begins_again_finishes_a_swap_first() -> None:
     disk, log, has_failed = interrupted(4)
     assert has_failed

@@ -327,8 +327,9 @@ async def test_a_log_that_is_opened_while_others_are_looked_at_ends_no_pass(
         assert upkeep.failures == 0
 
 
-async def test_that_old_segments_went_is_made_durable_elsewhere(
-    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+async def test_what_maintenance_does_is_made_durable_elsewhere(
+    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     directory, elsewhere, here = opened(disk), False, 0
 
@@ -350,9 +351,20 @@ async def test_that_old_segments_went_is_made_durable_elsewhere(
     count = len(disk.names(log.directory))
     async with kept(directory, offload=offload) as upkeep:
         monkeypatch.setattr(disk, "sync_directory", sync_directory)
-        await upkeep._retire_all()
-    assert log.start_offset > 0
-    assert len(disk.synced().names(log.directory)) < count
+        if policy == "delete":
+            await upkeep._retire_all()
+        else:
+            config = replace(SMALL, min_cleanable_dirty_ratio=0)
+            log.config = replace(config, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+            await upkeep._compact(log)
+    assert upkeep.failures == 0
+    names = disk.synced().names(log.directory)
+    if policy == "delete":
+        assert log.start_offset > 0
+        assert len(names) < count
+    else:
+        assert log.cleaned_until > 0
+        assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
     assert here == 0
 
 

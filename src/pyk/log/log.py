@@ -10,7 +10,7 @@ is handed out to be run elsewhere. Who leads, and what is committed, others say.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -126,6 +126,19 @@ class Retirement(NamedTuple):
         """Raise SyncFailed."""
         if self.snapshot is not None:
             self.snapshot.sync()
+        self.disk.sync_directory(self.directory)
+
+
+class Swap(NamedTuple):
+    """A compacted segment that takes the place of others. For any thread, before and after."""
+
+    disk: Disk
+    directory: Path
+    bases: Sequence[int]
+    """Theirs."""
+
+    def run(self) -> None:
+        """Raise SyncFailed."""
         self.disk.sync_directory(self.directory)
 
 
@@ -449,6 +462,7 @@ class Log:
         if offset >= self.end_offset:
             return
         self._compaction = None
+        self._segments.complete_swap()
         self._state.aborted_index(self._segments.from_offset(offset)[0])
         try:
             self._segments.truncate(offset)
@@ -472,6 +486,8 @@ class Log:
         """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
         if not self.config.is_compacted or self._compaction is not None or self.is_dropped:
             return None
+        # What was interrupted takes the place of more segments than a new plan would join.
+        self._segments.complete_swap()
         planned = plan(
             self._segments,
             cleaned_until=self.cleaned_until,
@@ -493,13 +509,30 @@ class Log:
         """Whether its result can still be used: the log may have been truncated or dropped."""
         return self._compaction is compaction and not self.is_dropped
 
-    def swap_in(self, compaction: Compaction, rewritten: Rewritten) -> None:
-        """Put one segment that was written in its place, or remove it. Raise OSError."""
+    def begin_swap(self, compaction: Compaction, rewritten: Rewritten) -> Swap | None:
+        """Put one segment that was written in its place, or remove it. What is to be run, then
+        `end_swap`, and again what is to be run. Raise OSError."""
+        bases = rewritten.bases
+        if not self.is_worth(compaction):
+            remove_draft(compaction.disk, self.directory, bases[0])
+            return None
+        self._state.on_compaction(bases)
+        self._segments.begin_swap(bases)
+        return Swap(compaction.disk, self.directory, bases)
+
+    def end_swap(self, compaction: Compaction, swap: Swap) -> None:
+        """Raise OSError: if some of it was done by then, the log is not read there until the rest
+        is done, too."""
         if self.is_worth(compaction):
-            self._state.on_compaction(rewritten.bases)
-            self._segments.swap_in(rewritten.bases)
-        else:
-            remove_draft(compaction.disk, self.directory, rewritten.bases[0])
+            self._segments.end_swap(swap.bases)
+
+    def swap_in(self, compaction: Compaction, rewritten: Rewritten) -> None:
+        """All of it, here and now."""
+        swap = self.begin_swap(compaction, rewritten)
+        if swap is not None:
+            swap.run()
+            self.end_swap(compaction, swap)
+            swap.run()
 
     def end_compaction(self, compaction: Compaction, result: Result | None) -> None:
         """Put what is left of the result in its place. Without one, because the compaction failed,

@@ -119,6 +119,8 @@ class Segments:
         """The timestamps of their first batches, of those that were asked."""
         self._swapping: Sequence[int] | None = None
         """What a compacted segment, already renamed, takes the place of."""
+        self._is_replacing = False
+        """Whether some of those may be gone: nothing is read there before the rest is done."""
 
     @classmethod
     def open(
@@ -201,13 +203,9 @@ class Segments:
         """Ask for the sizes of all of them, one after the other. Raise OSError."""
         for base in list(self._bases):
             # Others may have removed it since the last turn.
-            if self._has(base):
+            if self.has(base):
                 self.size_of(base)
             yield
-
-    def _has(self, base: int) -> bool:
-        at = bisect_left(self._bases, base)
-        return at < len(self._bases) and self._bases[at] == base
 
     def newest_ms(self, base: int) -> int:
         """The largest timestamp of a segment, or else when it was written."""
@@ -243,7 +241,8 @@ class Segments:
         if found is not None and not found.has_open_file and base != self._bases[-1]:
             self._note_reopened(base)
         if found is None:
-            self._complete_swap()
+            if self._is_replacing:
+                self.complete_swap()
             interval = self.config.index_interval_bytes
             found = Segment.open(self._disk, self._directory, base, interval)
             if base != self._bases[-1]:
@@ -278,7 +277,7 @@ class Segments:
     def has(self, base: int) -> bool:
         """Whether there is a segment with that base."""
         at = bisect_left(self._bases, base)
-        return self._bases[at : at + 1] == [base]
+        return at < len(self._bases) and self._bases[at] == base
 
     def from_offset(self, offset: int) -> list[int]:
         """The bases of the segment that would hold the offset, and of those after it."""
@@ -314,7 +313,8 @@ class Segments:
         """As a segment's read. A slice never spans two segments."""
         if offset >= self._bases[-1]:
             return self.active.read(offset, bytes_max, end_offset)
-        self._complete_swap()
+        if self._is_replacing:
+            self.complete_swap()
         for base in self.from_offset(offset):
             piece = self.at(base).read(offset, bytes_max, end_offset)
             if piece is not None:
@@ -329,7 +329,7 @@ class Segments:
         self._truncations += 1
         self._is_cut = True
         self._first.clear()
-        self._complete_swap()
+        self.complete_swap()
         while len(self._bases) > 1 and self._bases[-1] >= offset:
             self._remove(self._bases[-1])
         if self._bases[-1] > offset:
@@ -344,14 +344,15 @@ class Segments:
     def clear(self, offset: int) -> None:
         """Forget everything and begin again at `offset`, durably."""
         self._truncations += 1
-        self._complete_swap()
+        self.complete_swap()
         self._begin_again(offset)
         self._disk.sync_directory(self._directory)
 
     def drop_before(self, offset: int) -> list[int]:
         """Remove the segments all of whose records are before `offset`: never the active one."""
-        self._complete_swap()
         gone = []
+        if len(self._bases) > 1 and self._bases[1] <= offset:
+            self.complete_swap()
         while len(self._bases) > 1 and self._bases[1] <= offset:
             base = self._bases[0]
             self._remove(base)
@@ -460,16 +461,35 @@ class Segments:
         for name in names:
             self._doomed.pop(name, None)
 
-    def swap_in(self, replaced: Sequence[int]) -> None:
-        """Put the compacted segment, which is written and synced under the first of these bases,
-        in the place of all of them. Raise OSError: if some of it was done by then, the log is not
-        read there until the rest is done, too."""
-        self._complete_swap()
-        base = replaced[0]
-        self._rename_all(base, CLEANED, SWAP)
-        self._disk.sync_directory(self._directory)
+    def begin_swap(self, replaced: Sequence[int]) -> None:
+        """The compacted segment, which is written and synced under the first of these bases, is to
+        take the place of all of them. When the directory was synced, `end_swap` does the rest.
+        Raise OSError."""
+        self.complete_swap()
+        self._rename_all(replaced[0], CLEANED, SWAP)
         self._swapping = replaced
-        self._complete_swap()
+
+    def end_swap(self, replaced: Sequence[int]) -> None:
+        """Put it there, unless that was done meanwhile. The directory is to be synced again. Raise
+        OSError: if some of it was done by then, the log is not read there until the rest is done,
+        too."""
+        if self._swapping is replaced:
+            self._replace(replaced)
+
+    def complete_swap(self) -> None:
+        """Finish here and now what was begun, or what a crash or a disk that failed has
+        interrupted. Raise OSError."""
+        replaced = self._swapping
+        if replaced is not None:
+            if not self._is_replacing:
+                self._disk.sync_directory(self._directory)
+            self._replace(replaced)
+            self._disk.sync_directory(self._directory)
+
+    def swap_in(self, replaced: Sequence[int]) -> None:
+        """All of it, here and now."""
+        self.begin_swap(replaced)
+        self.complete_swap()
 
     def _tidy(self) -> None:
         """Undo or complete what a crash has interrupted."""
@@ -499,21 +519,18 @@ class Segments:
             self._bases = sorted([*self._bases, base])
             replaced = [base, *replaced]
         self._swapping = replaced
-        self._complete_swap()
+        self.complete_swap()
 
-    def _complete_swap(self) -> None:
-        """Finish what a crash or a disk that failed has interrupted. Raise OSError."""
-        if self._swapping is None:
-            return
+    def _replace(self, replaced: Sequence[int]) -> None:
+        self._is_replacing = True
         # The old ones go from the back, and the log comes last: until then it can be done again.
-        base, *others = self._swapping
+        base, *others = replaced
         for other in reversed(others):
-            if other in self._bases:
+            if self.has(other):
                 self._remove(other)
         self._forget(base)
         self._rename_all(base, SWAP, "")
-        self._disk.sync_directory(self._directory)
-        self._swapping = None
+        self._swapping, self._is_replacing = None, False
 
     def _rename_all(self, base: int, old: str, new: str) -> None:
         for suffix in reversed(SUFFIXES):

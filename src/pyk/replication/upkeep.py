@@ -186,8 +186,11 @@ class Upkeep:
             self._check_sound(name, log, start_offset)
             result = await interruptibly(self._offload, partial(_run, log, compaction))
             for rewritten in result.rewritten:
-                log.swap_in(compaction, rewritten)
-                await trio.lowlevel.checkpoint()
+                swap = log.begin_swap(compaction, rewritten)
+                if swap is not None:
+                    await self._offload(swap.run)
+                    log.end_swap(compaction, swap)
+                    await self._offload(swap.run)
             result = result._replace(rewritten=[])
         except Interrupted:
             # Truncated or deleted meanwhile: nobody wants it any more.
