@@ -375,6 +375,42 @@ async def test_many_logs_are_deleted_in_turns(disk: CountingDisk) -> None:
     assert len(left) > 3
 
 
+async def test_that_logs_are_deleted_is_made_durable_elsewhere(disk: CountingDisk) -> None:
+    of = topic(3)
+    elsewhere: list[int] = []
+
+    async def offload(run: Callable[[], T], /) -> T:
+        # The files may not go before: logs without them would come back.
+        await trio.lowlevel.checkpoint()
+        before = disk.data_directory_syncs
+        logs.directory.sweep(0)
+        logs.directory.sweep(10**12)
+        result = run()
+        elsewhere.append(disk.data_directory_syncs - before)
+        return result
+
+    logs = opened(disk, of, offload)
+    await logs.ensure(every(of))
+    logs.on_image(image())
+    elsewhere, syncs = [], disk.data_directory_syncs
+    kept = [path for path in disk.contents() if path.suffix == ".log"]
+    disk.watch = lambda: check_whole(disk.synced(), of)
+    await logs.delete_those_due()
+    disk.watch = None
+    assert sum(elsewhere) == disk.data_directory_syncs - syncs == 1
+    assert len([path for path in disk.contents() if path.suffix == ".log"]) == len(kept) == 3
+    logs.directory.sweep(0)
+    logs.directory.sweep(10**12)
+    assert not [path for path in disk.contents() if path.suffix == ".log"]
+
+
+def check_whole(disk: SimulatedDisk, of: Topic) -> None:
+    """All logs are there, or none is."""
+    directory = DataDirectory.open(disk, ROOT / "data", lambda _: LogConfig())
+    assert not directory.failed
+    assert len(directory.logs) in (0, len(of.partitions))
+
+
 async def test_a_stop_deletes_what_is_being_deleted(disk: CountingDisk) -> None:
     of = topic(100)
     logs = opened(disk, of)

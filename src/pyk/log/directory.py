@@ -108,8 +108,8 @@ class DataDirectory:
         self._checkpoints = OffsetCheckpoints(disk, path)
         self._forgotten: set[TopicPartition] = set()
         """Partitions that are gone, and of which checkpoints may still speak."""
-        self._has_new_names = False
-        """Whether something in it was renamed, and that is not durable yet."""
+        self._renames = self._durable_renames = 0
+        """How many logs were deleted or moved aside, and how many of them are so durably."""
 
     @classmethod
     def open(
@@ -340,17 +340,17 @@ class DataDirectory:
     def delete(self, partition: TopicPartition) -> None:
         """Forget a partition, durably. `begin_removal` is about its files. Raise OSError."""
         self.delete_all([partition])
+        self.retry_sync()
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forget partitions, with one sync for all of them. Raise OSError: those that are still
-        there can be deleted again."""
+        """Forget partitions: durably with `retry_sync`. Raise OSError: those that are still there
+        can be deleted again."""
         for partition in partitions:
             log = self.logs.get(partition)
             config = log.config if log is not None else self._config(partition)
             away = self._rename(partition, DELETE)
             self._deleted.add(away, config.file_delete_delay_ms)
-            self._has_new_names = True
-        self.retry_sync()
+            self._renames += 1
 
     def reject_all(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget logs whose topics nobody knows, and keep their files: durably with `retry_sync`.
@@ -363,18 +363,20 @@ class DataDirectory:
                 self.failed[partition] = UnknownTopic("its topic is not known")
             else:
                 self.moved_aside.append(self._rename(partition, STRAY))
-                self._has_new_names = True
+                self._renames += 1
 
     def sync_names(self) -> None:
         """Make durable what was made or renamed, in any thread. Raise OSError."""
         self._disk.sync_directory(self.path)
 
     def retry_sync(self) -> None:
-        """See that what was deleted or moved aside is so durably. Raise OSError: it can be done
-        again."""
-        if self._has_new_names:
+        """See that what was deleted or moved aside is so durably, in any thread. Raise OSError: it
+        can be done again."""
+        # More may be renamed while this waits for the disk.
+        renames = self._renames
+        if self._durable_renames < renames:
             self.sync_names()
-            self._has_new_names = False
+            self._durable_renames = renames
 
     def truncate(self, partition: TopicPartition, offset: int) -> None:
         """Forget every batch of a log that reaches `offset` or beyond, durably."""
@@ -457,8 +459,10 @@ class DataDirectory:
         return partition in self._forgotten
 
     def begin_removal(self, now_ms: int) -> Removal | None:
-        """The files of partitions that were deleted, once their time has come. Then `end_removal`
-        is told."""
+        """The files of partitions that were deleted, once their time has come, and none of them can
+        come back under its name. Then `end_removal` is told."""
+        if self._durable_renames < self._renames:
+            return None
         return self._deleted.begin_removal(now_ms)
 
     def end_removal(self, outcomes: dict[Path, OSError | None]) -> Sequence[OSError]:

@@ -279,8 +279,7 @@ class TopicLogs:
             directory.delete_all(p for p in portion if directory.topic_id_of(p) == topic.topic_id)
             # It may be another's. If it stayed, the next topic of that name could not be used.
             directory.reject_all([p for p in portion if directory.has_damaged_id(p)])
-            directory.retry_sync()
-            await trio.lowlevel.checkpoint()
+            await self._offload(directory.retry_sync)
 
     async def move_strays_aside(self) -> None:
         """Move aside the logs of topics of which not even the name is known. Those of another id

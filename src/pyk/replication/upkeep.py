@@ -144,7 +144,7 @@ class Upkeep:
             self._told.pop(key, None)
 
     async def _remove_deleted(self) -> None:
-        self._directory.retry_sync()
+        await self._offload(self._directory.retry_sync)
         removal = self._directory.begin_removal(self._now_ms())
         if removal is not None:
             outcomes = await self._offload(removal.run)
