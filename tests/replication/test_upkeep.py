@@ -288,6 +288,37 @@ async def test_a_compaction_ends_when_nobody_wants_it_any_more(disk: FailingDisk
     assert log.begin_compaction(NOW_MS) is not None, "it can be done again"
 
 
+async def test_a_stop_leaves_the_rest_of_a_compaction_to_the_next_one(disk: FailingDisk) -> None:
+    left, operations = 2, 0
+
+    async def until_stopped(run: Callable[[], T], /) -> T:
+        nonlocal left, operations
+        result = run()
+        left -= 1
+        if left == 0:
+            operations = disk.operations
+            scope.cancel()
+        await trio.lowlevel.checkpoint()
+        return result
+
+    directory = opened(disk)
+    log = filled(directory)
+    config = replace(SMALL, min_cleanable_dirty_ratio=0)
+    log.config = replace(config, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    settings = BrokerSettings()
+    logs = TopicLogs(directory, lambda _: settings.topic_config(OF_TOPIC), IMAGE, until_stopped)
+    upkeep = Upkeep(logs, lambda: NOW_MS, lambda: CARE, until_stopped)
+    before = log.size
+    with trio.CancelScope() as scope:
+        await upkeep._compact(log)
+    assert scope.cancelled_caught
+    assert disk.operations == operations, "nothing more is done here"
+    await upkeep._compact(log)
+    assert log.size < before
+    names = disk.names(log.directory)
+    assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+
+
 async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_compaction(
     disk: FailingDisk, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -181,7 +181,7 @@ class Upkeep:
         compaction = log.begin_compaction(self._now_ms())
         if compaction is None:
             return
-        result, name, start_offset = None, log.directory.name, compaction.plan.start_offset
+        done, name, start_offset = None, log.directory.name, compaction.plan.start_offset
         try:
             self._check_sound(name, log, start_offset)
             result = await interruptibly(self._offload, partial(_run, log, compaction))
@@ -191,16 +191,16 @@ class Upkeep:
                     await self._offload(swap.run)
                     log.end_swap(compaction, swap)
                     await self._offload(swap.run)
-            result = result._replace(rewritten=[])
+            done = result._replace(rewritten=[])
         except Interrupted:
-            # Truncated or deleted meanwhile: nobody wants it any more.
-            result = None
+            pass  # Truncated or deleted meanwhile: nobody wants it any more.
         except CorruptBatch as failure:
             found = Damaged(ref(log), start_offset, self._now_ms(), str(failure))
             self._damaged.setdefault(name, found)
             raise
         finally:
-            log.end_compaction(compaction, result)
+            # What was not swapped in by now is done again.
+            log.end_compaction(compaction, done)
 
     def _check_sound(self, name: str, log: Log, start_offset: int) -> None:
         """Raise CorruptBatch if there was one the last time, which must still be there unless it
