@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pyk.log.compaction import OPENED_AT_ONCE
+from pyk.log.compaction import JOINED_AT_ONCE, OPENED_AT_ONCE
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.log import Log
 from pyk.log.segments import OPENED_MAX
@@ -111,3 +111,23 @@ def test_what_compaction_has_left_of_them_is_asked_again() -> None:
     log.end_compaction(compaction, compaction.run())
     log.config = AGED
     assert log.retire(NOW_MS) == 1
+
+
+def test_many_small_segments_become_one_a_few_at_a_time() -> None:
+    disk, count = CountingDisk(), 3 * JOINED_AT_ONCE
+    log = of_many_segments(disk, COMPACTED, NOW_MS - 200, count)
+    compaction = log.begin_compaction(NOW_MS)
+    assert compaction is not None
+    result = compaction.run()
+    assert len(result.rewritten) == 3
+    for each in result.rewritten:
+        operations = disk.operations
+        swap = log.begin_swap(compaction, each)
+        assert swap is not None
+        log.end_swap(compaction, swap)
+        # Each has three files and a snapshot. The new one has four, which are renamed twice.
+        assert disk.operations - operations <= 4 * JOINED_AT_ONCE + 8
+    operations = disk.operations
+    log.end_compaction(compaction, result._replace(rewritten=[]))
+    assert disk.operations == operations
+    assert len([name for name in disk.names(HOME) if name.endswith(".snapshot")]) <= 4

@@ -37,6 +37,9 @@ MEMORY_BYTES: Final = 32 * 1024**2
 OPENED_AT_ONCE: Final = 256
 """So many segments are opened to see how old they are before others have a turn."""
 
+JOINED_AT_ONCE: Final = 64
+"""So many segments become one. Their files are renamed in one step, and others wait for that."""
+
 _READ_BYTES: Final = 1024**2
 _INDEX_ENTRY_BYTES: Final = 12
 
@@ -302,6 +305,7 @@ def _groups(segments: Segments, bases: Sequence[int]) -> Iterator[Bases]:
         entries = group_bytes // max(config.index_interval_bytes, 1) + 2
         is_full = (
             group_bytes > config.segment_bytes
+            or len(group) >= JOINED_AT_ONCE
             or entries * _INDEX_ENTRY_BYTES > config.segment_index_bytes
             or (group and segments.end_of(base) - 1 - group[0] > OFFSET_SPAN_MAX)
         )

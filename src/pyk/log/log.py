@@ -525,6 +525,7 @@ class Log:
         is done, too."""
         if self.is_worth(compaction):
             self._segments.end_swap(swap.bases)
+            self._state.keep_snapshots()
 
     def swap_in(self, compaction: Compaction, rewritten: Rewritten) -> None:
         """All of it, here and now."""
@@ -542,7 +543,6 @@ class Log:
                 self.swap_in(compaction, each)
             if result is not None and self.is_worth(compaction):
                 self.cleaned_until = result.end_offset
-                self._state.keep_snapshots()
         finally:
             if self._compaction is compaction:
                 self._compaction = None

@@ -171,9 +171,16 @@ class Snapshots:
     def keep(self, bases: Iterable[int]) -> None:
         """Remove all but the last one and those at these offsets."""
         kept = {*bases, *self._offsets[-1:]}
-        for offset in self.offsets:
-            if offset not in kept:
-                self._remove(offset)
+        gone = [offset for offset in self._offsets if offset not in kept]
+        removed: set[int] = set()
+        try:
+            for offset in gone:
+                self._pending.pop(offset, None)
+                self._disk.remove(self._path(offset))
+                removed.add(offset)
+        finally:
+            if removed:
+                self._offsets = [offset for offset in self._offsets if offset not in removed]
 
     def _load(self, producers: Producers, offset: int) -> None:
         pending = self._pending.get(offset)
