@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -45,6 +47,31 @@ def test_producers_are_looked_at_by_the_thread_that_compacts() -> None:
     compaction = log.begin_compaction(NOW_MS)
     assert compaction is not None
     assert list(map(id, compaction.producers)) == list(map(id, log.producers))
+
+
+class MeasuringDisk(CountingDisk):
+    asked = 0
+
+    def size(self, path: Path) -> int:
+        self.asked += 1
+        return super().size(path)
+
+
+def test_sizes_of_segments_are_asked_for_when_a_log_is_opened() -> None:
+    disk = MeasuringDisk()
+    end = of_many_segments(disk, COMPACTED, NOW_MS - 200).end_offset
+    config = replace(COMPACTED, retention_bytes=1, min_compaction_lag_ms=0)
+    log = Log.open(disk, HOME, config, high_watermark=end)
+    log.release()
+    disk.asked = 0
+    size = sum(len(data) for path, data in disk.contents().items() if path.suffix == ".log")
+    assert log.size == size
+    assert log.begin_compaction(NOW_MS) is not None
+    assert disk.asked == 0
+    log = Log.open(disk, HOME, replace(AGED, retention_bytes=1), high_watermark=end)
+    disk.asked = 0
+    assert log.retire(NOW_MS) > 0
+    assert disk.asked == 0
 
 
 def test_segments_are_not_opened_again_to_see_whether_they_are_old_enough() -> None:

@@ -28,7 +28,6 @@ from pyk.offload import Elsewhere, at_once
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep, _run
 from pyk.types import TopicPartition, Uuid
-from tests.handlers.turns import counting_turns
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
 
@@ -416,27 +415,3 @@ async def test_a_log_says_where_it_starts_until_its_old_segments_are_gone_for_go
     assert not log.starts_inside_a_segment
     directory.checkpoint()
     assert opened(disk.synced()).log(ONE).start_offset == log.start_offset
-
-
-async def test_sizes_of_many_segments_are_asked_for_in_turns(
-    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    directory = opened(disk)
-    names = disk.names(filled(directory).directory)
-    segments = len([name for name in names if name.endswith(".log")])
-    directory.close()
-    directory = opened(disk)
-    directory.log(ONE).config = replace(SMALL, retention_bytes=10**6)
-    asked: list[int] = []
-    async with counting_turns() as turns:
-
-        def size(path: Path) -> int:
-            asked.append(turns.count)
-            return SimulatedDisk.size(disk, path)
-
-        monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
-        monkeypatch.setattr(disk, "size", size)
-        async with kept(directory) as upkeep:
-            await upkeep._retire_all()
-    assert segments >= 5
-    assert len(set(asked)) > 1

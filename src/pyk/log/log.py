@@ -22,7 +22,7 @@ from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.batch_survival import LastOfProducer
 from pyk.log.checkpoints import LOG_START_OFFSETS
 from pyk.log.compaction import plan, remove_draft, rewrite
-from pyk.log.config import INT64_MAX, UNLIMITED, LogConfig
+from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
 from pyk.log.index import TimedOffset
@@ -386,12 +386,6 @@ class Log:
         if offset > self.start_offset:
             self.start_offset = offset
             self._state.start_at(offset)
-
-    def measure(self) -> Work[None]:
-        """Before retention by size, of a log that may have thousands of segments: the disk is asked
-        for the size of each once. Raise OSError."""
-        if self.config.retention_bytes != UNLIMITED:
-            yield from self._segments.measure()
 
     def begin_retirement(self, now_ms: int, at_most: int | None = None) -> Retirement | None:
         """Remove the segments that retention does not ask for, or some of them: none while they are

@@ -112,7 +112,7 @@ class Segments:
         self._doomed: dict[str, int | None] = {}
         """Files that were renamed away, and when they may be removed."""
         self._sizes: dict[int, int] = {}
-        """Of segments that are not open: the system is asked once."""
+        """Of segments that are not open: the system is asked once, when the log is opened."""
         self._newest: dict[int, int] = {}
         """The largest timestamps of segments that were open: they need not be again to be asked."""
         self._first: dict[int, int] = {}
@@ -155,6 +155,9 @@ class Segments:
             if recovery_point is None and closed_end is not None:
                 segments.active.check_end(closed_end)
             segments.flushed_end = segments.active.next_offset
+            # There may be thousands, and whoever asks for the size later has no time for that.
+            for base in segments._bases:
+                segments.size_of(base)
         except CorruptBatch as damage:
             raise CorruptLog(f"{directory.name}: {damage}") from damage
         return segments
@@ -198,14 +201,6 @@ class Segments:
         if size is None:
             size = self._sizes[base] = self._disk.size(self._path(base, ".log"))
         return size
-
-    def measure(self) -> Work[None]:
-        """Ask for the sizes of all of them, one after the other. Raise OSError."""
-        for base in list(self._bases):
-            # Others may have removed it since the last turn.
-            if self.has(base):
-                self.size_of(base)
-            yield
 
     def newest_ms(self, base: int) -> int:
         """The largest timestamp of a segment, or else when it was written."""

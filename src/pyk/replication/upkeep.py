@@ -22,7 +22,6 @@ from pyk.log.log import Compaction, Log
 from pyk.log.segments import CorruptLog
 from pyk.offload import Elsewhere, Interrupted, in_thread, interruptibly
 from pyk.replication.topic_logs import TopicLogs
-from pyk.turns import in_turns
 from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
 
@@ -158,7 +157,6 @@ class Upkeep:
 
     async def _retire(self, log: Log) -> None:
         now_ms, expiration_ms = self._now_ms(), self._care().producer_expiration_ms
-        await in_turns(log.measure())
         while not log.is_dropped:
             retirement = log.begin_retirement(now_ms, _SEGMENTS_AT_ONCE)
             if retirement is None:
