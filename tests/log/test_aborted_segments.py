@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from pyk.log.config import CleanupPolicy, LogConfig
-from pyk.log.log import Log
+from pyk.log.log import Compaction, Log
+from pyk.turns import Work
 from pyk.wire.prefixed import ControlType
+from tests.faults.failing_disk import FailingDisk, Fault
 from tests.log.test_log import ANN, HOME, add, batch, marker
 from tests.simulated_disk import SimulatedDisk, SimulatedFile
 
@@ -104,3 +106,76 @@ def test_what_was_aborted_is_found_in_the_segment_that_several_have_become(
     assert [each[1:3] for each in log.aborted(0, log.end_offset)] == [(first, last)]
     again = reopened(log, disk, config)
     assert [each[1:3] for each in again.aborted(0, again.end_offset)] == [(first, last)]
+
+
+def with_many(disk: SimulatedDisk) -> Log:
+    """A log to be compacted, with something aborted in each of its segments."""
+    config = replace(
+        CONFIG,
+        cleanup_policy=frozenset({CleanupPolicy.COMPACT, CleanupPolicy.DELETE}),
+        min_cleanable_dirty_ratio=0.0,
+    )
+    log = Log.open(disk, HOME, config)
+    for sequence in range(5):
+        abort(log, sequence)
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    return log
+
+
+def finished(work: Work[Compaction | None]) -> tuple[int, Compaction | None]:
+    """In how many turns, and what comes of it."""
+    turns = 1
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return turns, end.value
+        turns += 1
+
+
+def test_what_was_aborted_is_gathered_in_turns_before_a_compaction(disk: CountingDisk) -> None:
+    log = with_many(disk)
+    turns, compaction = finished(log.prepare_compaction(10_000))
+    assert turns == 6
+    assert compaction is not None
+    assert compaction.aborted == log.aborted(0, log.end_offset)
+    assert len(compaction.aborted) == 5
+
+
+@pytest.mark.parametrize("meanwhile", ["truncate", "drop", "retire", "compact"])
+def test_other_things_happen_while_what_was_aborted_is_gathered(
+    disk: CountingDisk, meanwhile: str
+) -> None:
+    log = with_many(disk)
+    work = log.prepare_compaction(10_000)
+    next(work)
+    if meanwhile == "truncate":
+        log.truncate(5)
+    elif meanwhile == "drop":
+        log.drop(HOME)
+    elif meanwhile == "retire":
+        log.advance_start(4)
+        assert log.retire(10_000) == 0, "it would go from under the plan"
+    else:
+        assert log.begin_compaction(10_000) is None, "one at a time"
+    _, compaction = finished(work)
+    assert (compaction is None) == (meanwhile in ("truncate", "drop"))
+    if meanwhile == "truncate":
+        assert log.begin_compaction(10_000) is not None
+
+
+def test_a_compaction_that_could_not_be_prepared_is_tried_again() -> None:
+    disk = FailingDisk()
+    log = with_many(disk)
+    log.close()
+    log = Log.open(disk, HOME, log.config, high_watermark=log.end_offset)
+    disk.plan = lambda each: Fault.EIO if each.path.suffix == ".txnindex" else None
+    with pytest.raises(OSError, match="Input/output"):
+        log.begin_compaction(10_000)
+    disk.plan = None
+    work = log.prepare_compaction(10_000)
+    next(work)
+    work.close()
+    assert log.begin_compaction(10_000) is not None

@@ -28,6 +28,8 @@ from pyk.offload import Elsewhere, at_once
 from pyk.replication.topic_logs import TopicLogs
 from pyk.replication.upkeep import Care, Upkeep, _run
 from pyk.types import TopicPartition, Uuid
+from tests.handlers.turns import counting_turns
+from tests.log.test_aborted_segments import abort
 from tests.log.test_log import add, batch
 from tests.simulated_disk import ROOT, SimulatedDisk
 
@@ -415,3 +417,33 @@ async def test_a_log_says_where_it_starts_until_its_old_segments_are_gone_for_go
     assert not log.starts_inside_a_segment
     directory.checkpoint()
     assert opened(disk.synced()).log(ONE).start_offset == log.start_offset
+
+
+async def test_what_was_aborted_is_read_in_turns_before_a_compaction(
+    disk: FailingDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(disk)
+    log = directory.create(ONE, ID, SMALL)
+    for sequence in range(9):
+        abort(log, sequence)
+        log.roll()
+    log.advance_high_watermark(log.end_offset)
+    directory.close()
+    directory = opened(disk)
+    log = directory.log(ONE)
+    config = replace(SMALL, min_cleanable_dirty_ratio=0)
+    log.config = replace(config, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    read: list[int] = []
+    async with counting_turns() as turns:
+
+        def note_turn(path: Path) -> bytes:
+            if path.suffix == ".txnindex":
+                read.append(turns.count)
+            return SimulatedDisk.read(disk, path)
+
+        monkeypatch.setattr("pyk.turns.TURN_SECONDS", 0)
+        monkeypatch.setattr(disk, "read", note_turn)
+        async with kept(directory) as upkeep:
+            await upkeep._compact(log)
+    assert len(read) == 9
+    assert len(set(read)) > 4

@@ -477,7 +477,18 @@ class Log:
         self.start_offset = self.high_watermark = self.cleaned_until = offset
 
     def begin_compaction(self, now_ms: int) -> Compaction | None:
-        """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told."""
+        """As `prepare_compaction`, here and now."""
+        work = self.prepare_compaction(now_ms)
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                compaction: Compaction | None = end.value
+                return compaction
+
+    def prepare_compaction(self, now_ms: int) -> Work[Compaction | None]:
+        """What to compact, if that is due: to be run anywhere. Then `end_compaction` is told. Raise
+        OSError or CorruptBatch."""
         if not self.config.is_compacted or self._compaction is not None or self.is_dropped:
             return None
         # What was interrupted takes the place of more segments than a new plan would join.
@@ -492,12 +503,24 @@ class Log:
         )
         if planned is None:
             return None
-        aborted = self.aborted(planned.start_offset, planned.end_offset)
-        disk = self._disk.for_threads()
-        # There may be many: what each says is for the thread to ask.
-        producers = list(self.producers)
-        self._compaction = Compaction(disk, self.directory, planned, aborted, producers)
-        return self._compaction
+        # There may be many producers: what each says is for the thread to ask.
+        disk, producers = self._disk.for_threads(), list(self.producers)
+        aborted: list[AbortedTransaction] = []
+        compaction = Compaction(disk, self.directory, planned, aborted, producers)
+        self._compaction = compaction
+        is_begun = False
+        try:
+            # There may be tens of thousands of these, too.
+            for part in self._state.aborted_parts(planned.start_offset, planned.end_offset):
+                aborted += part
+                yield
+                if not self.is_worth(compaction):
+                    return None
+            is_begun = True
+        finally:
+            if not is_begun and self._compaction is compaction:
+                self._compaction = None
+        return compaction
 
     def is_worth(self, compaction: Compaction) -> bool:
         """Whether its result can still be used: the log may have been truncated or dropped."""

@@ -137,18 +137,19 @@ class LogState:
 
     def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records between the two."""
-        found: list[AbortedTransaction] = []
-        bases = self._segments.bases
+        return [each for part in self.aborted_parts(start_offset, end_offset) for each in part]
+
+    def aborted_parts(
+        self, start_offset: int, end_offset: int
+    ) -> Iterator[list[AbortedTransaction]]:
+        """The same, segment by segment: others may have turns between."""
         first = bisect_left(self._with_aborted, self._segments.from_offset(start_offset)[0])
         for base in self._with_aborted[first:]:
-            at = bisect_left(bases, base)
-            if at == len(bases) or bases[at] != base:
-                continue
-            in_segment = self._collect(base, start_offset, end_offset)
-            found += in_segment.transactions
-            if in_segment.is_complete:
-                break
-        return found
+            if self._segments.has(base):
+                in_segment = self._collect(base, start_offset, end_offset)
+                yield in_segment.transactions
+                if in_segment.is_complete:
+                    break
 
     def aborted_index(self, base: int) -> TransactionIndex:
         """That of a segment, built anew if it is damaged."""

@@ -22,6 +22,7 @@ from pyk.log.log import Compaction, Log
 from pyk.log.segments import CorruptLog
 from pyk.offload import Elsewhere, Interrupted, in_thread, interruptibly
 from pyk.replication.topic_logs import TopicLogs
+from pyk.turns import in_turns
 from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
 
@@ -176,7 +177,7 @@ class Upkeep:
             await self._for_each("compaction", self._compact)
 
     async def _compact(self, log: Log) -> None:
-        compaction = log.begin_compaction(self._now_ms())
+        compaction = await in_turns(log.prepare_compaction(self._now_ms()))
         if compaction is None:
             return
         done, name, start_offset = None, log.directory.name, compaction.plan.start_offset
