@@ -1,6 +1,7 @@
 """Kafka's error codes, and the two exceptions that carry bad news: to a client, and about one."""
 
 from enum import IntEnum
+from traceback import clear_frames
 
 
 class ErrorCode(IntEnum):
@@ -203,3 +204,14 @@ def storage_error(name: str, error: OSError) -> KafkaError:
 
 class ProtocolError(Exception):
     """The peer sent bytes that are not the protocol. Its connection is closed."""
+
+
+def forget_locals(failure: BaseException) -> None:
+    """Keep where it happened, and nothing that the frames there have worked on: a failure that is
+    kept would keep files open, or megabytes."""
+    cleared: set[int] = set()
+    link: BaseException | None = failure
+    while link is not None and id(link) not in cleared:
+        cleared.add(id(link))
+        clear_frames(link.__traceback__)
+        link = link.__cause__ or link.__context__

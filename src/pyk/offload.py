@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from traceback import clear_frames
 from typing import Protocol, TypeAlias, TypeVar
 
 import trio
+
+from pyk.errors import forget_locals
 
 T = TypeVar("T")
 
@@ -35,12 +36,7 @@ def _forget_locals_of_failures(run: Callable[[], T]) -> T:
     try:
         return run()
     except Exception as failure:
-        cleared: set[int] = set()
-        link: BaseException | None = failure
-        while link is not None and id(link) not in cleared:
-            cleared.add(id(link))
-            clear_frames(link.__traceback__)
-            link = link.__cause__ or link.__context__
+        forget_locals(failure)
         raise
 
 

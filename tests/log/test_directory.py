@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -329,6 +330,21 @@ def test_a_damaged_partition_is_left_as_it_is_and_what_is_known_of_it_kept(
     assert last.was_clean
     assert isinstance(last.failed[ONE], CorruptLog), "it is recovered again, and it alone"
     assert last.logs.keys() == {TWO}
+
+
+def test_no_file_of_a_damaged_log_is_held(tmp_path: Path) -> None:
+    directory = in_a_real_one(tmp_path)
+    fill(directory.create(ONE, ID, SMALL))
+    directory.checkpoint()
+    directory.let_go()
+    del directory
+    path = max((tmp_path / "orders-0").glob("*.log"), key=lambda each: each.stat().st_size)
+    path.write_bytes(bytes(path.stat().st_size))
+    again = in_a_real_one(tmp_path)
+    assert isinstance(again.failed[ONE], CorruptLog)
+    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    held = [os.readlink(link) for link in links if os.path.exists(link)]
+    assert not [each for each in held if f"{tmp_path}/orders-0" in each]
 
 
 def test_a_damaged_partition_can_be_deleted_and_made_again(

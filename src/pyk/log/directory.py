@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from pyk.disk import Disk, Lock
-from pyk.errors import ErrorCode, KafkaError, storage_error
+from pyk.errors import ErrorCode, KafkaError, forget_locals, storage_error
 from pyk.log.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -272,6 +272,8 @@ class DataDirectory:
         partition = opening.partition
         self._opening.discard(partition)
         self.unopened.pop(partition, None)
+        if isinstance(outcome, Exception):
+            forget_locals(outcome)
         if partition not in self._dormant:
             return
         if isinstance(outcome, OSError):
