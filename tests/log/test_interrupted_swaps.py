@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from pyk.errors import KafkaError
 from pyk.log.config import CleanupPolicy, LogConfig
 from pyk.log.log import Log
 from pyk.wire.prefixed import ControlType
@@ -219,6 +220,20 @@ def test_a_segment_that_could_not_be_removed_is_there_as_before(is_released: boo
         log.sweep(now_ms=0)
         log.sweep(now_ms=10**9)
         assert min(int(name[:20]) for name in disk.names(HOME) if name.endswith("index")) == 4
+
+
+def test_a_log_starts_where_its_segments_do_if_only_some_could_be_removed() -> None:
+    disk = FailsOnce()
+    log = of_small_segments(disk)
+    log.config = LogConfig(retention_bytes=0)
+    disk.renames_left = 7
+    with pytest.raises(OSError, match="Input/output"):
+        log.retire(now_ms=0)
+    assert log.start_offset == 2
+    assert offsets(log) == [2, 3, 4]
+    with pytest.raises(KafkaError):
+        log.read(0, 1000, log.end_offset)
+    assert [entry.start_offset for entry in log.epochs.entries] == [2]
 
 
 def test_what_a_crash_leaves_of_segments_that_go_shows_nothing_that_was_aborted() -> None:

@@ -21,7 +21,7 @@ from pyk.disk import Disk
 from pyk.errors import ErrorCode, KafkaError, storage_error
 from pyk.log.batch_survival import LastOfProducer
 from pyk.log.checkpoints import LOG_START_OFFSETS
-from pyk.log.compaction import plan, remove_draft, rewrite
+from pyk.log.compaction import Plan, Result, Rewritten, plan, remove_draft, rewrite
 from pyk.log.config import INT64_MAX, LogConfig
 from pyk.log.epochs import LeaderEpochs
 from pyk.log.guards import UNGUARDED, Guard
@@ -47,8 +47,6 @@ from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, check_crc, iterate_batches, peek_header, stamp_offset
 
 if TYPE_CHECKING:
-    # What compacts is imported when the first log is compacted: most brokers of tests never do.
-    from pyk.log.compaction import Plan, Result, Rewritten
     from pyk.turns import Work
 
 
@@ -406,15 +404,19 @@ class Log:
                 return None
             disk = self._disk.for_threads()
             return Retirement(disk, self.directory, 0, self._retirements, snapshot)
+        gone: list[int] = []
         try:
             gone = self._segments.drop_before(kept)
         finally:
-            if self._segments.start_offset > before and self._durable_base is None:
-                self._durable_base = before
+            # Also if the disk has failed and only some went.
+            start = self._segments.start_offset
+            if start > before:
+                if self._durable_base is None:
+                    self._durable_base = before
+                self.start_offset = max(self.start_offset, start)
+                self._state.start_at(self.start_offset)
         if not gone:
             return None
-        self.start_offset = max(self.start_offset, self._segments.start_offset)
-        self._state.start_at(self.start_offset)
         self._state.keep_snapshots()
         self._retirements += 1
         return Retirement(self._disk.for_threads(), self.directory, len(gone), self._retirements)

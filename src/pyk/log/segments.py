@@ -588,8 +588,9 @@ class Segments:
         active = self.active
         active.seal()
         if len(self._opened) > OPENED_MAX:
-            # Whoever flushes it opens it again. An error of the disk until then is told to the
-            # first who syncs the file, also by another descriptor.
+            # Whoever flushes it opens it again. Linux tells of an error of the disk until then when
+            # the file is synced, also by another descriptor, unless it has let go of the inode
+            # meanwhile, which takes that all of it was written and memory is scarce.
             active.close_file()
         if active.base_offset != base:
             self._create(base)

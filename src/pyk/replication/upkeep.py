@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from weakref import ReferenceType, ref
 
 import trio
 
 from pyk.config.broker import BrokerConfig
 from pyk.errors import KafkaError
+from pyk.log.compaction import Result
 from pyk.log.dormant import DormantLog, is_compaction_due, is_retention_due
 from pyk.log.log import Compaction, Log
 from pyk.log.segments import CorruptLog
@@ -25,9 +26,6 @@ from pyk.replication.topic_logs import TopicLogs
 from pyk.turns import in_turns
 from pyk.types import TopicPartition
 from pyk.wire.compression import CorruptBatch
-
-if TYPE_CHECKING:
-    from pyk.log.compaction import Result
 
 logger = logging.getLogger(__name__)
 
