@@ -32,7 +32,7 @@ from pyk.wire.prefixed import ControlType, by_record_type
 from pyk.wire.records import RECORDS_BYTES_MAX, build_batch
 from pyk.wire.records import Record as StoredRecord
 from tests.log.test_log import ANN, marker
-from tests.replication.test_partition import led
+from tests.replication.test_partition import elected_again, led
 
 TYPES = RecordTypes(by_record_type(OffsetCommitKey), {OffsetCommitKey: OffsetCommitValue})
 NOW_MS = 1_000
@@ -432,3 +432,44 @@ async def test_a_log_longer_than_a_read_is_loaded_whole() -> None:
     again = unloaded(partition)
     await again.load()
     assert see(again) == [f"word {number}" for number in range(len(HUGE))]
+
+
+# Leader epochs
+
+IN_SYNC = frozenset({1, 2})
+NOT_LEADER = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")
+
+
+async def test_what_is_not_committed_when_the_role_is_lost_is_not_answered() -> None:
+    partition = led(IN_SYNC)
+    shard = opened(partition)
+    answer = add(shard, word("one"))
+    heard: list[ErrorCode] = []
+
+    async def wait() -> None:
+        with pytest.raises(KafkaError) as refusal:
+            await answer
+        heard.append(refusal.value.code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.resign(NOT_LEADER)
+        # In the meantime the log of another leader has become as long.
+        partition.log.advance_high_watermark(partition.log.end_offset)
+    assert heard == [ErrorCode.NOT_COORDINATOR]
+
+
+async def test_a_shard_writes_in_the_epoch_of_its_election_only() -> None:
+    partition = led()
+    shard = opened(partition)
+    add(shard, word("one"))
+    partition.resign(NOT_LEADER)
+    elected_again(partition, epoch=6, in_sync=frozenset({1}))
+    with pytest.raises(KafkaError) as refusal:
+        add(shard, word("two"))
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+    with pytest.raises(KafkaError) as refusal:
+        shard.end_transaction(end_of(ControlType.COMMIT))
+    assert refusal.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.log.end_offset == 1

@@ -122,7 +122,7 @@ async def test_what_only_one_of_two_has_is_waited_for() -> None:
     done: list[str] = []
 
     async def wait() -> None:
-        await partition.wait_committed(2, is_flush_due=False)
+        await partition.wait_committed(2, 4, is_flush_due=False)
         done.append("committed")
 
     async with trio.open_nursery() as nursery:
@@ -161,5 +161,109 @@ async def test_the_answer_waits_for_the_disk_where_the_topic_asks_for_it() -> No
     produced = partition.produce(batch(1), acks=1, now_ms=NOW)
     assert produced.is_flush_due
     assert partition.log.flushed_end == 0
-    await partition.wait_committed(1, is_flush_due=produced.is_flush_due)
+    await partition.wait_committed(1, 4, is_flush_due=produced.is_flush_due)
     assert partition.log.flushed_end == 1
+
+
+# Roles and leader epochs
+
+NOT_LEADER = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")
+
+
+def elected_again(partition: Partition, epoch: int, in_sync: frozenset[int]) -> None:
+    log = partition.log
+    partition.lead(
+        Leader(
+            node_id=1,
+            leader_epoch=epoch,
+            high_watermark=log.high_watermark,
+            log_end=log.end_offset,
+            in_sync=in_sync,
+        )
+    )
+
+
+async def refusal_of(partition: Partition, end_offset: int, epoch: int) -> ErrorCode | None:
+    """What somebody hears who waits for a commit."""
+    try:
+        await partition.wait_committed(end_offset, epoch, is_flush_due=False)
+    except KafkaError as refusal:
+        return refusal.code
+    return None
+
+
+async def test_a_wait_for_a_commit_ends_when_the_role_is_lost() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1))
+    heard: list[ErrorCode | None] = []
+
+    async def wait() -> None:
+        heard.append(await refusal_of(partition, 1, 4))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.resign(NOT_LEADER)
+    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
+    assert await refusal_of(partition, 1, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_the_commit_of_another_leaders_batch_at_the_same_offset_is_no_commit() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1))
+    heard: list[ErrorCode | None] = []
+
+    async def wait() -> None:
+        heard.append(await refusal_of(partition, 1, 4))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        # Another broker led in epoch 5, and this one has taken over its log. All in one step: the
+        # wait sees no moment in which nobody leads.
+        partition.resign(NOT_LEADER)
+        partition.log.truncate(0)
+        partition.log.append(batch(2), leader_epoch=5, now_ms=NOW)
+        elected_again(partition, epoch=6, in_sync=frozenset({1}))
+        assert partition.log.high_watermark == 1
+    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert await refusal_of(partition, 1, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not partition.is_committed(1, 4)
+    assert await refusal_of(partition, 1, 6) is None
+
+
+async def test_what_was_committed_before_the_role_was_lost_is_told() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1))
+    heard: list[ErrorCode | None] = []
+
+    async def wait() -> None:
+        heard.append(await refusal_of(partition, 1, 4))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        partition._leader.follower_ends[2] = 1
+        produce(partition, batch(2))
+        partition.resign(NOT_LEADER)
+    assert heard == [None]
+
+
+def test_nothing_is_appended_without_the_role(partition: Partition) -> None:
+    partition.resign(NOT_LEADER)
+    with pytest.raises(KafkaError) as refused:
+        produce(partition, batch(1))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.log.end_offset == 0
+    elected_again(partition, epoch=5, in_sync=frozenset({1}))
+    assert produce(partition, batch(1)) == 0
+    assert partition.log.epochs.epoch_for(0) == 5
+
+
+async def test_a_wait_that_was_cancelled_leaves_nothing_behind() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1))
+    with trio.move_on_after(0):
+        await refusal_of(partition, 1, 4)
+    assert not partition._watermark._waits

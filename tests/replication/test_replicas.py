@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+import trio
+import trio.testing
 from msgspec.structs import replace
 
 from pyk.config.settings import BrokerSettings
@@ -26,8 +28,16 @@ ME, OTHER = 1, 2
 FIRST_ID, SECOND_ID = Uuid(b"the first topic."), Uuid(b"the second topic")
 
 
-def topic(topic_id: Uuid = FIRST_ID, leader: int = ME, partitions: int = 2) -> Topic:
-    state = PartitionState(replicas=(leader,), isr=(leader,), leader=leader, leader_epoch=3)
+def topic(
+    topic_id: Uuid = FIRST_ID,
+    leader: int = ME,
+    partitions: int = 2,
+    *,
+    isr: tuple[int, ...] | None = None,
+    epoch: int = 3,
+) -> Topic:
+    isr = isr or (leader,)
+    state = PartitionState(replicas=isr, isr=isr, leader=leader, leader_epoch=epoch)
     return Topic("orders", topic_id, (state,) * partitions, revision=1)
 
 
@@ -127,6 +137,30 @@ async def test_the_partitions_of_a_deleted_topic_go_and_wake_who_waits(
     await replicas.logs.delete_those_due()
     assert directory.partitions == set()
     assert list(replicas) == []
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_who_waits_for_a_commit_to_a_deleted_topic_is_told_so(
+    replicas: Replicas, is_made_again: bool
+) -> None:
+    partition = replicas.leader_of(topic(isr=(ME, OTHER)), 0)
+    partition.produce(batch(1), acks=ACKS_ALL, now_ms=0)
+    replicas.on_image(image(topic(isr=(ME, OTHER))))
+    heard: list[ErrorCode] = []
+
+    async def wait() -> None:
+        with pytest.raises(KafkaError) as refused:
+            await partition.wait_committed(1, 3, is_flush_due=False)
+        heard.append(refused.value.code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        if is_made_again:
+            replicas.leader_of(topic(SECOND_ID), 0)
+        else:
+            replicas.on_image(image())
+    assert heard == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 async def test_logs_of_topics_that_nobody_knows_are_moved_aside_and_reported(

@@ -90,6 +90,8 @@ class JournalOptions(NamedTuple):
 class Journal:
     def __init__(self, partition: Partition, types: RecordTypes, options: JournalOptions) -> None:
         self._partition = partition
+        self.leader_epoch = partition.leader_epoch
+        """In which all that it appends is written: it is over when this broker stops leading."""
         self._types = types
         self._compression = options.compression
         self._timeout = options.timeout
@@ -110,10 +112,6 @@ class Journal:
     def is_empty(self) -> bool:
         log = self._partition.log
         return log.start_offset == log.end_offset
-
-    @property
-    def leader_epoch(self) -> int:
-        return self._partition.leader_epoch
 
     def append(
         self,
@@ -137,6 +135,7 @@ class Journal:
             payload.data, len(records), now_ms, compression=payload.compression, **of_producer
         )
         try:
+            self._partition.check_leads(self.leader_epoch)
             produced = self._partition.produce(
                 batch,
                 acks=ACKS_ALL,
@@ -150,6 +149,7 @@ class Journal:
 
     def end_transaction(self, marker: Marker, now_ms: int) -> Produced:
         """Add a marker. Raise KafkaError as it is."""
+        self._partition.check_leads(self.leader_epoch)
         produced = self._partition.end_transaction(marker, now_ms)
         self._note(produced)
         return produced
@@ -162,7 +162,7 @@ class Journal:
 
     def _note(self, produced: Produced) -> None:
         if produced.is_flush_due:
-            self._flush_due_before = produced.added.last_offset + 1
+            self._flush_due_before = produced.end_offset
 
     def encode_in_turns(self, records: Sequence[Record]) -> Work[list[bytes]]:
         """What `compressed` makes a payload of, for `append`: to encode many takes longer than to
@@ -235,14 +235,17 @@ class Journal:
 
     def is_committed(self, end_offset: int) -> bool:
         """Whether what is before that offset is where it has to be for an answer."""
-        return self._partition.log.high_watermark >= end_offset > self._flush_due_before
+        is_durable = end_offset > self._flush_due_before
+        return is_durable and self._partition.is_committed(end_offset, self.leader_epoch)
 
     async def wait_committed(self, end_offset: int) -> None:
         """Raise KafkaError as clients are to hear it."""
         is_flush_due = end_offset <= self._flush_due_before
         try:
             with trio.fail_after(self._timeout):
-                await self._partition.wait_committed(end_offset, is_flush_due=is_flush_due)
+                await self._partition.wait_committed(
+                    end_offset, self.leader_epoch, is_flush_due=is_flush_due
+                )
         except trio.TooSlowError:
             raise as_coordinator(KafkaError(ErrorCode.REQUEST_TIMED_OUT)) from None
         except KafkaError as refusal:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.errors import ErrorCode, KafkaError
 from pyk.metadata.mirror import Mirror
-from pyk.replication.partition import Marker, Partition
+from pyk.replication.partition import Marker, Partition, Produced
 from pyk.replication.replicas import Replicas
 from pyk.types import TopicPartition
 
@@ -24,16 +24,19 @@ class Written(NamedTuple):
     """A marker that is on the log of a partition."""
 
     led: Partition
-    end_offset: int
-    is_flush_due: bool
+    produced: Produced
 
     @property
     def is_committed(self) -> bool:
-        return not self.is_flush_due and self.led.log.high_watermark >= self.end_offset
+        produced = self.produced
+        is_durable = not produced.is_flush_due
+        return is_durable and self.led.is_committed(produced.end_offset, produced.leader_epoch)
 
     async def wait_committed(self) -> None:
         """Raise KafkaError."""
-        await self.led.wait_committed(self.end_offset, is_flush_due=self.is_flush_due)
+        end_offset, leader_epoch = self.produced.end_offset, self.produced.leader_epoch
+        is_flush_due = self.produced.is_flush_due
+        await self.led.wait_committed(end_offset, leader_epoch, is_flush_due=is_flush_due)
 
 
 class Markers:
@@ -68,7 +71,7 @@ class Markers:
             produced = self._groups().at(partition.partition).end_transaction(marker)
         else:
             produced = led.end_transaction(marker, self._now_ms())
-        return Written(led, produced.added.last_offset + 1, produced.is_flush_due)
+        return Written(led, produced)
 
     def has_ended(self, partition: TopicPartition, marker: Marker) -> bool:
         """Whether it is there already, as far as one can tell. Raise KafkaError."""

@@ -126,7 +126,7 @@ class Shard(Generic[M]):
         except BaseException:
             self._waiters.pop(ticket, None)
             raise
-        if waiter.is_answered and self._journal.is_committed(waiter.end_offset):
+        if waiter.is_answered and self._is_committed(waiter):
             return waiter.result()
         return self._wait(waiter)
 
@@ -178,7 +178,7 @@ class Shard(Generic[M]):
         self._settled.set()
         waiters, self._waiters = self._waiters, {}
         for waiter in waiters.values():
-            waiter.answer(KafkaError(ErrorCode.NOT_COORDINATOR), 0)
+            waiter.answer(KafkaError(ErrorCode.NOT_COORDINATOR), None)
 
     def _perform(self, decision: Decision) -> None:
         # Not async, so nothing can come between deciding, logging and applying.
@@ -216,7 +216,7 @@ class Shard(Generic[M]):
         for ticket, _ in decision.replies:
             waiter = self._waiters.pop(ticket, None)
             if waiter is not None:
-                waiter.answer(refusal, 0)
+                waiter.answer(refusal, None)
 
     def _tell_deadline(self) -> None:
         deadline = self.machine.deadline()
@@ -233,9 +233,12 @@ class Shard(Generic[M]):
     async def _wait(self, waiter: _Waiter) -> Any:
         while not waiter.is_answered:
             await waiter.wait()
-        if not self._journal.is_committed(waiter.end_offset):
+        if waiter.end_offset is not None and not self._is_committed(waiter):
             await self._journal.wait_committed(waiter.end_offset)
         return waiter.result()
+
+    def _is_committed(self, waiter: _Waiter) -> bool:
+        return waiter.end_offset is None or self._journal.is_committed(waiter.end_offset)
 
 
 class _Waiter:
@@ -245,12 +248,13 @@ class _Waiter:
 
     def __init__(self) -> None:
         self.is_answered = False
-        self.end_offset = 0
-        """The answer may be given when the log is committed up to there."""
+        self.end_offset: int | None = None
+        """The answer may be given when the log is committed up to there. None if it rests on
+        nothing in the log."""
         self._response: Any = None
         self._answered: trio.Event | None = None
 
-    def answer(self, response: Any, end_offset: int) -> None:
+    def answer(self, response: Any, end_offset: int | None) -> None:
         """A KafkaError is raised where the response would be returned."""
         self.is_answered, self.end_offset = True, end_offset
         self._response = response

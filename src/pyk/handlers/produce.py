@@ -34,7 +34,7 @@ from pyk.handlers.context import Context
 from pyk.handlers.transactional_writes import join_transaction
 from pyk.log.validation import InvalidRecords
 from pyk.metadata.image import Topic
-from pyk.replication.partition import ACKS_ALL, Partition
+from pyk.replication.partition import ACKS_ALL, Partition, Produced
 from pyk.turns import TURN_SECONDS
 from pyk.wire.batch import TRANSACTIONAL
 from pyk.wire.messages.produce import (
@@ -68,8 +68,7 @@ class Awaited(NamedTuple):
     """Where it is one of."""
     at: int
     partition: Partition
-    end_offset: int
-    is_flush_due: bool
+    produced: Produced
 
 
 def handle(
@@ -178,7 +177,11 @@ async def _wait(
         code, message = ErrorCode.NONE, None
         try:
             with trio.fail_at(deadline):
-                await each.partition.wait_committed(each.end_offset, is_flush_due=each.is_flush_due)
+                await each.partition.wait_committed(
+                    each.produced.end_offset,
+                    each.produced.leader_epoch,
+                    is_flush_due=each.produced.is_flush_due,
+                )
         except trio.TooSlowError:
             code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as refusal:
@@ -229,11 +232,11 @@ def _answer(
             continue
         partition, produced = result
         added = produced.added
-        end_offset = added.last_offset + 1
-        is_behind = request.acks == ACKS_ALL and partition.log.high_watermark < end_offset
+        is_behind = request.acks == ACKS_ALL and not partition.is_committed(
+            added.last_offset + 1, produced.leader_epoch
+        )
         if is_behind or produced.is_flush_due:
-            at = len(responses)
-            awaited.append(Awaited(responses, at, partition, end_offset, produced.is_flush_due))
+            awaited.append(Awaited(responses, len(responses), partition, produced))
         responses.append(
             PartitionProduceResponse(
                 index=each.index,

@@ -1,6 +1,9 @@
-"""A partition that this broker leads: its log, what of it is committed, and who waits for that.
+"""A partition of which this broker has a replica: its log, its role, and who waits for it.
 
     append -> log -> leader -> high watermark -> those who wait
+
+It leads in one leader epoch after the other, or does not lead. A wait for a commit is one of its
+epoch, and ends with it.
 
 Whoever waits registers with one or many partitions, and is woken when any of them has more to
 show. Everything but waiting is a plain function: nothing happens in between.
@@ -31,6 +34,7 @@ from pyk.log.validation import Prepared, prepare
 from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Appended, Leader, Truncated
 from pyk.replication.readers import Readers
+from pyk.replication.watermark import Watermark
 from pyk.types import Buffer, TopicPartition, Uuid
 from pyk.wire.batch import ControlType
 from pyk.wire.prefixed import encode_end_marker
@@ -88,6 +92,12 @@ class Produced(Struct, frozen=True):
     """-1 if records keep their own times."""
     is_flush_due: bool
     """Whether the answer has to wait until all of it is durable."""
+    leader_epoch: int
+    """In which it was appended. Who waits for it to be committed names it."""
+
+    @property
+    def end_offset(self) -> int:
+        return self.added.last_offset + 1
 
 
 class Marker(NamedTuple):
@@ -133,16 +143,40 @@ class Partition:
         self.records_in = 0
         self.bytes_out = 0
         self.readers = Readers()
+        self.leader_epoch = leader.leader_epoch
+        """The last one in which this broker led."""
         self._leader = leader
+        self._watermark = Watermark(partition, log)
         self._flusher = flusher
         self._waiters: dict[Wakeable, None] = {}
         self._told: str | None = None
         """What was told last of a disk that takes nothing."""
-        self._apply(Appended(log.end_offset))
+        self.lead(leader)
+
+    def lead(self, leader: Leader) -> None:
+        """Lead from now on, in the leader's epoch."""
+        self._leader, self.leader_epoch = leader, leader.leader_epoch
+        self._watermark.begin(leader.leader_epoch)
+        self._apply(Appended(self.log.end_offset))
+        self.wake_all()
+
+    def resign(self, refusal: KafkaError) -> None:
+        """Lead no more. Who waits for a commit hears the refusal, and readers ask again."""
+        self._watermark.end(refusal)
+        self.wake_all()
 
     @property
-    def leader_epoch(self) -> int:
-        return self._leader.leader_epoch
+    def is_led(self) -> bool:
+        """Whether this broker leads it."""
+        return self._watermark.epoch is not None
+
+    def check_leads(self, leader_epoch: int) -> None:
+        """Raise KafkaError if this broker does not lead in that epoch any more."""
+        if self._watermark.epoch != leader_epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"leader epoch {leader_epoch} of {self.partition} is over",
+            )
 
     @property
     def offsets(self) -> Offsets:
@@ -170,7 +204,7 @@ class Partition:
         may_take_long: bool = True,
     ) -> Produced:
         """Append a batch. Raise KafkaError, and TakesLong as `prepare` does."""
-        self._check_acks(acks)
+        self._check_may_append(acks)
         config = self.log.config
         prepared = prepare(records, config, now_ms, origin, may_take_long=may_take_long)
         return self._append(prepared, now_ms, origin, transaction_version, guard)
@@ -185,10 +219,11 @@ class Partition:
         guard: Guard | None = UNGUARDED,
     ) -> Produced:
         """Append a client's batch that was prepared elsewhere. Raise KafkaError."""
-        self._check_acks(acks)
+        self._check_may_append(acks)
         return self._append(prepared, now_ms, Origin.CLIENT, transaction_version, guard)
 
-    def _check_acks(self, acks: int) -> None:
+    def _check_may_append(self, acks: int) -> None:
+        self.check_leads(self.leader_epoch)
         in_sync, needed = len(self._leader.in_sync), self.min_insync_replicas
         if acks == ACKS_ALL and in_sync < needed:
             raise KafkaError(
@@ -223,7 +258,8 @@ class Partition:
             self.records_in += prepared.header.records_count
             self._apply(Appended(added.last_offset + 1))
             self._flusher.note_append(log)
-        return Produced(added, prepared.append_time, log.is_flush_due(now_ms))
+        is_flush_due = log.is_flush_due(now_ms)
+        return Produced(added, prepared.append_time, is_flush_due, self.leader_epoch)
 
     def _tell(self, refusal: KafkaError) -> None:
         """Write into the log that the disk fails: once, until something is appended again."""
@@ -251,18 +287,19 @@ class Partition:
             and producer.current_txn_first_offset is None
         )
 
-    async def wait_committed(self, end_offset: int, *, is_flush_due: bool) -> None:
-        """Return when all replicas in sync have what is before `end_offset`. Raise KafkaError."""
+    def is_committed(self, end_offset: int, leader_epoch: int) -> bool:
+        """Whether all replicas in sync have what was appended before `end_offset` in that epoch, as
+        far as this broker knows while it leads."""
+        return self._watermark.is_reached(end_offset, leader_epoch)
+
+    async def wait_committed(
+        self, end_offset: int, leader_epoch: int, *, is_flush_due: bool
+    ) -> None:
+        """Return when all replicas in sync have what was appended before `end_offset` in that
+        epoch. Raise KafkaError, also if this broker stops leading before."""
         if is_flush_due:
             await self._flusher.wait_durable(self.log, end_offset)
-        if self.log.high_watermark < end_offset:
-            waiter = Waiter()
-            self.add_waiter(waiter)
-            try:
-                while self.log.high_watermark < end_offset:
-                    await waiter.wait()
-            finally:
-                self.remove_waiter(waiter)
+        await self._watermark.reach(end_offset, leader_epoch)
 
     def fetch(self, offset: int, bytes_max: int, isolation: Isolation) -> Fetched:
         """What there is from an offset on. Raise KafkaError."""
@@ -323,6 +360,7 @@ class Partition:
     def _apply(self, event: Appended | Truncated) -> None:
         for effect in self._leader.step(event):
             self.log.advance_high_watermark(effect.offset)
+            self._watermark.on_advance()
             self.wake_all()
 
 

@@ -41,7 +41,11 @@ class Replicas:
         led = self.begun(topic, number)
         if led is None:
             partition = TopicPartition(topic.name, number)
-            led = self._led[partition] = self._begin_to_lead(topic, partition)
+            led = self._begin_to_lead(topic, partition)
+            before = self._led.get(partition)
+            if before is not None:
+                before.resign(_gone(before))
+            self._led[partition] = led
         return led
 
     def begun(self, topic: Topic, number: int) -> Partition | None:
@@ -116,12 +120,13 @@ class Replicas:
 
     def on_image(self, image: ClusterImage) -> None:
         """Forget the partitions of topics that are gone since the last image, and have their logs
-        deleted. What others have of new configurations is for `configure`."""
+        deleted: waits for their commits end. What others have of new configurations is for
+        `configure`."""
         for key, led in list(self._led.items()):
             topic = image.topics.get(led.partition.topic)
             if topic is None or topic.topic_id != led.topic_id:
                 del self._led[key]
-                led.wake_all()
+                led.resign(_gone(led))
         for key, unused in list(self._unused.items()):
             topic = image.topics.get(key[0])
             if topic is None or topic.topic_id != unused.topic_id:
@@ -167,3 +172,8 @@ class Replicas:
         if unused is not None:
             unused.become(led)
         return led
+
+
+def _gone(partition: Partition) -> KafkaError:
+    name, number = partition.partition
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{number} was deleted")

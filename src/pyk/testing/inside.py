@@ -56,8 +56,9 @@ async def produce(
         batch, now_ms = list(records), broker.now_ms()
         led = broker.leader_of(topic, number)
         produced = led.produce(to_batch(batch, now_ms), acks=ACKS_ALL, now_ms=now_ms)
-        end_offset = produced.added.last_offset + 1
-        await led.wait_committed(end_offset, is_flush_due=produced.is_flush_due)
+        await led.wait_committed(
+            produced.end_offset, produced.leader_epoch, is_flush_due=produced.is_flush_due
+        )
         written += placed(batch, produced.added.base_offset, now_ms)
     return written
 
