@@ -9,6 +9,7 @@ from random import Random
 from typing import TypeVar, cast
 
 import trio
+from msgspec import structs
 
 from pyk.broker import World, configure_logs, follow, make_context
 from pyk.config.settings import BrokerSettings
@@ -19,14 +20,18 @@ from pyk.handlers.context import Context
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import (
+    Plan,
     initialise,
     register_broker,
     set_topic_config,
     unregister_broker,
 )
 from pyk.metadata.embedded import open_embedded
+from pyk.metadata.image import ClusterImage
 from pyk.metadata.mirror import Mirror, open_mirror
-from pyk.metadata.records import BrokerRecord, Listener
+from pyk.metadata.records import BrokerRecord, Listener, partition_key
+from pyk.metadata.records import encode as encode_record
+from pyk.metadata.store import Put
 from pyk.metadata.topics import CreatedTopic, NewTopic, TopicDefaults, create_topics
 from pyk.offload import Elsewhere, at_once
 from pyk.types import FileSlice, Records
@@ -170,3 +175,30 @@ def produce(broker: Context, topic: str, count: int, partition: int = 0) -> int:
     data = batch(*range(NOW_MS, NOW_MS + count))
     led = broker.leader_of(topic, partition)
     return led.produce(data, acks=1, now_ms=NOW_MS).added.base_offset
+
+
+async def change_partition(
+    broker: Context,
+    topic: str,
+    *,
+    number: int = 0,
+    leader: int | None = None,
+    isr: tuple[int, ...] | None = None,
+) -> None:
+    """Elect a leader, in a new epoch, or change the ISR, as other brokers of the cluster would.
+    Return when the metadata shows it."""
+
+    def decide(image: ClusterImage) -> Plan[None]:
+        found = image.topics[topic]
+        before = found.partitions[number]
+        after = structs.replace(
+            before,
+            leader=before.leader if leader is None else leader,
+            isr=before.isr if isr is None else isr,
+            leader_epoch=before.leader_epoch + (leader is not None),
+            partition_epoch=before.partition_epoch + 1,
+        )
+        put = Put(partition_key(found.topic_id, number), encode_record(after))
+        return Plan(None, operations=[put])
+
+    await broker.mirror.carry_out(decide)

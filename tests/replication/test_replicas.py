@@ -208,3 +208,61 @@ def test_a_new_configuration_takes_effect(replicas: Replicas, overrides: dict[st
     at_once(replicas.configure())
     assert partition.log.config.retention_ms == 5000
     assert partition.min_insync_replicas == 2
+
+
+# Elections
+
+
+def test_elected_again_it_leads_in_the_new_epoch_with_the_new_isr(replicas: Replicas) -> None:
+    partition = replicas.leader_of(topic(isr=(ME, OTHER)), 0)
+    partition.produce(batch(1), acks=ACKS_ALL, now_ms=0)
+    assert partition.log.high_watermark == 0
+    for later in (topic(leader=OTHER, epoch=4), topic(epoch=5)):
+        replicas.on_image(image(later))
+    led = replicas.leader_of(topic(epoch=5), 0)
+    assert (led.leader_epoch, led.log.high_watermark) == (5, 1)
+    added = led.produce(batch(1), acks=ACKS_ALL, now_ms=0)
+    assert (added.leader_epoch, led.log.high_watermark) == (5, 2)
+
+
+def test_a_handler_may_hear_of_an_election_first(replicas: Replicas) -> None:
+    replicas.leader_of(topic(), 0)
+    led = replicas.leader_of(topic(epoch=5, isr=(ME, OTHER)), 0)
+    assert led.leader_epoch == 5
+    led.configure(TopicConfig(min_insync_replicas=2))
+    assert led.produce(batch(1), acks=ACKS_ALL, now_ms=0).leader_epoch == 5
+    assert led.log.high_watermark == 0
+    assert replicas.leader_of(topic(epoch=3), 0).leader_epoch == 5, "an older image says nothing"
+
+
+def test_what_is_not_led_any_more_is_refused_and_comes_back(replicas: Replicas) -> None:
+    partition = replicas.leader_of(topic(), 0)
+    replicas.on_image(image(topic(leader=OTHER, epoch=4)))
+    assert list(replicas) == []
+    for asked in (topic(leader=OTHER, epoch=4), topic()):
+        with pytest.raises(KafkaError) as refused:
+            replicas.leader_of(asked, 0)
+        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(KafkaError) as refused:
+        partition.produce(batch(1), acks=1, now_ms=0)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    replicas.on_image(image(topic(epoch=5)))
+    assert list(replicas) == [partition]
+
+
+def test_a_smaller_isr_commits_what_was_waited_for(replicas: Replicas) -> None:
+    partition = replicas.leader_of(topic(isr=(ME, OTHER)), 0)
+    partition.produce(batch(1), acks=ACKS_ALL, now_ms=0)
+    replicas.on_image(image(topic()))
+    assert (partition.log.high_watermark, partition.leader_epoch) == (1, 3)
+
+
+async def test_who_reads_what_was_never_used_hears_that_it_is_led_elsewhere(
+    replicas: Replicas,
+) -> None:
+    unused = replicas.readable(topic(), 0, [])
+    waiter = Waiter()
+    unused.add_waiter(waiter)
+    replicas.on_image(image(topic()))
+    replicas.on_image(image(topic(leader=OTHER, epoch=4)))
+    await waiter.wait()

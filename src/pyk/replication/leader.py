@@ -27,13 +27,19 @@ class Truncated(Struct, frozen=True):
     end_offset: int
 
 
+class IsrChanged(Struct, frozen=True):
+    """Other replicas count, in the same leader epoch."""
+
+    in_sync: frozenset[int]
+
+
 class CommitTo(Struct, frozen=True):
     """Everything before `offset` is committed: whoever waits for that is to be told."""
 
     offset: int
 
 
-Event: TypeAlias = Appended | Truncated
+Event: TypeAlias = Appended | Truncated | IsrChanged
 Effect: TypeAlias = CommitTo
 
 
@@ -54,6 +60,8 @@ class Leader(Struct):
             case Truncated(end_offset):
                 self.log_end = end_offset
                 self.high_watermark = min(self.high_watermark, end_offset)
+            case IsrChanged(in_sync):
+                self.in_sync = in_sync
         return self._commit()
 
     def _commit(self) -> list[Effect]:

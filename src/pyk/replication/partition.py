@@ -31,8 +31,9 @@ from pyk.log.producers import Origin
 from pyk.log.segment import Piece
 from pyk.log.transactions import AbortedTransaction
 from pyk.log.validation import Prepared, prepare
+from pyk.metadata.records import PartitionState
 from pyk.replication.flushing import Flusher
-from pyk.replication.leader import Appended, Leader, Truncated
+from pyk.replication.leader import Appended, Event, IsrChanged, Leader
 from pyk.replication.readers import Readers
 from pyk.replication.watermark import Watermark
 from pyk.types import Buffer, TopicPartition, Uuid
@@ -143,6 +144,8 @@ class Partition:
         self.records_in = 0
         self.bytes_out = 0
         self.readers = Readers()
+        self.state: PartitionState | None = None
+        """What the cluster's image said of it last."""
         self.leader_epoch = leader.leader_epoch
         """The last one in which this broker led."""
         self._leader = leader
@@ -159,6 +162,11 @@ class Partition:
         self._watermark.begin(leader.leader_epoch)
         self._apply(Appended(self.log.end_offset))
         self.wake_all()
+
+    def change_in_sync(self, in_sync: frozenset[int]) -> None:
+        """Other replicas count, in the same leader epoch."""
+        if in_sync != self._leader.in_sync:
+            self._apply(IsrChanged(in_sync))
 
     def resign(self, refusal: KafkaError) -> None:
         """Lead no more. Who waits for a commit hears the refusal, and readers ask again."""
@@ -357,7 +365,7 @@ class Partition:
         for waiter in self._waiters:
             waiter.wake()
 
-    def _apply(self, event: Appended | Truncated) -> None:
+    def _apply(self, event: Event) -> None:
         for effect in self._leader.step(event):
             self.log.advance_high_watermark(effect.offset)
             self._watermark.on_advance()

@@ -1,5 +1,11 @@
 """The partitions that this broker leads, made from the cluster's image when they are first asked
-for."""
+for.
+
+    image -> state of a partition -> lead in a new epoch | another ISR | resign
+
+A handler may know an image before `on_image` does: whoever is first makes the transition. Of an
+older state than the last one nothing follows.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pyk.config.topic import TopicConfig
 from pyk.errors import ErrorCode, KafkaError
+from pyk.log.log import Log
 from pyk.metadata.image import ClusterImage, Topic
+from pyk.metadata.records import PartitionState
 from pyk.replication.flushing import Flusher
 from pyk.replication.leader import Leader
 from pyk.replication.partition import Partition
@@ -30,8 +38,8 @@ class Replicas:
         self._directory = logs.directory
         self._flusher = flusher
         self._config_of = config_of
-        self._led: dict[tuple[str, int], Partition] = {}
-        """By topic and number."""
+        self._begun: dict[tuple[str, int], Partition] = {}
+        """Those that this broker has led since it started, by topic and number."""
         self._unused: dict[tuple[str, int], Unused] = {}
         """Those without a log that somebody has read."""
 
@@ -42,17 +50,25 @@ class Replicas:
         if led is None:
             partition = TopicPartition(topic.name, number)
             led = self._begin_to_lead(topic, partition)
-            before = self._led.get(partition)
+            before = self._begun.get(partition)
             if before is not None:
                 before.resign(_gone(before))
-            self._led[partition] = led
+            self._begun[partition] = led
         return led
 
     def begun(self, topic: Topic, number: int) -> Partition | None:
         """The same, or None if a log has to be made or opened for that."""
         self._check_leads(topic, number)
-        led = self._led.get((topic.name, number))
-        return led if led is not None and led.topic_id == topic.topic_id else None
+        led = self._begun.get((topic.name, number))
+        if led is None or led.topic_id != topic.topic_id:
+            return None
+        state = topic.partitions[number]
+        if led.state is not state:
+            self._follow(led, state)
+        if not led.is_led:
+            # The topic is one of an older image.
+            raise _not_led(led)
+        return led
 
     def leader_of_used(
         self, topic: Topic, number: int, closed: list[tuple[Topic, int]]
@@ -71,7 +87,7 @@ class Replicas:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{topic.name}-{number} is not open yet"
             )
-        if partition in self._led or directory.has(partition) or partition in directory.failed:
+        if partition in self._begun or directory.has(partition) or partition in directory.failed:
             return self.leader_of(topic, number)
         self._check_leads(topic, number)
         return None
@@ -116,20 +132,25 @@ class Replicas:
             )
 
     def __iter__(self) -> Iterator[Partition]:
-        return iter(list(self._led.values()))
+        return iter([each for each in self._begun.values() if each.is_led])
 
     def on_image(self, image: ClusterImage) -> None:
         """Forget the partitions of topics that are gone since the last image, and have their logs
-        deleted: waits for their commits end. What others have of new configurations is for
-        `configure`."""
-        for key, led in list(self._led.items()):
+        deleted: waits for their commits end. Lead, or stop leading, the others as it says. What
+        they have of new configurations is for `configure`."""
+        for key, led in list(self._begun.items()):
             topic = image.topics.get(led.partition.topic)
             if topic is None or topic.topic_id != led.topic_id:
-                del self._led[key]
+                del self._begun[key]
                 led.resign(_gone(led))
+            else:
+                self._follow(led, topic.partitions[led.partition.partition])
         for key, unused in list(self._unused.items()):
             topic = image.topics.get(key[0])
-            if topic is None or topic.topic_id != unused.topic_id:
+            state = None
+            if topic is not None and topic.topic_id == unused.topic_id:
+                state = topic.partitions[key[1]]
+            if state is None or state.leader_epoch > unused.leader_epoch:
                 del self._unused[key]
                 unused.wake_all()
         self.logs.on_image(image)
@@ -149,7 +170,7 @@ class Replicas:
                 if partition.topic not in configs:
                     configs[partition.topic] = self._config_of(partition.topic)
                 config = configs[partition.topic]
-                led = self._led.get(partition)
+                led = self._begun.get(partition)
                 if led is not None and led.log is log:
                     led.configure(config)
                 else:
@@ -157,21 +178,53 @@ class Replicas:
             yield
 
     def _begin_to_lead(self, topic: Topic, partition: TopicPartition) -> Partition:
+        topic = self.logs.newest_of(topic)
+        self._check_leads(topic, partition.partition)
         log = self.logs.get_or_create(topic, partition)
         state = topic.partitions[partition.partition]
-        leader = Leader(
+        leader = self._leader(log, state)
+        led = Partition(partition, topic.topic_id, log, leader, self._flusher)
+        led.state = state
+        led.configure(self._config_of(partition.topic))
+        unused = self._unused.pop(partition, None)
+        if unused is not None:
+            unused.become(led)
+        return led
+
+    def _follow(self, partition: Partition, state: PartitionState) -> None:
+        """Have the role that the state gives this broker, unless a newer one is known."""
+        known = partition.state
+        if known is state or (known is not None and _version(state) < _version(known)):
+            return
+        partition.state = state
+        if state.leader != self._node_id:
+            if partition.is_led:
+                partition.resign(_not_led(partition))
+        elif not partition.is_led or partition.leader_epoch != state.leader_epoch:
+            partition.lead(self._leader(partition.log, state))
+        else:
+            partition.change_in_sync(frozenset(state.isr))
+
+    def _leader(self, log: Log, state: PartitionState) -> Leader:
+        return Leader(
             node_id=self._node_id,
             leader_epoch=state.leader_epoch,
             high_watermark=log.high_watermark,
             log_end=log.end_offset,
             in_sync=frozenset(state.isr),
         )
-        led = Partition(partition, topic.topic_id, log, leader, self._flusher)
-        led.configure(self._config_of(partition.topic))
-        unused = self._unused.pop(partition, None)
-        if unused is not None:
-            unused.become(led)
-        return led
+
+
+def _version(state: PartitionState) -> tuple[int, int]:
+    return state.leader_epoch, state.partition_epoch
+
+
+def _not_led(partition: Partition) -> KafkaError:
+    name, number = partition.partition
+    leader = "nobody" if partition.state is None else partition.state.leader
+    return KafkaError(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name}-{number} is led by {leader}, and not here"
+    )
 
 
 def _gone(partition: Partition) -> KafkaError:

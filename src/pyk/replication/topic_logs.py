@@ -305,7 +305,7 @@ class TopicLogs:
         """Whether there is a log of just this topic, which may be damaged. What is there of another
         one goes, or is moved aside. Raise KafkaError."""
         directory = self.directory
-        self._check_newest(topic)
+        self.newest_of(topic)
         if not (directory.has(partition) or partition in directory.failed):
             return False
         topic_id = directory.topic_id_of(partition)
@@ -324,13 +324,15 @@ class TopicLogs:
             raise storage_error(name_of(partition), error) from error
         return partition in directory.failed
 
-    def _check_newest(self, topic: Topic) -> None:
-        """Raise KafkaError if the topic is one of the past: the log of that name is another's."""
+    def newest_of(self, topic: Topic) -> Topic:
+        """The topic as it is by now. Raise KafkaError if it is one of the past: the log of that
+        name is another's."""
         now = topic if self._newest is None else self._newest().topics.get(topic.name)
         if now is None or now.topic_id != topic.topic_id:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile"
             )
+        return now
 
     def _begin_creation(self, topic: Topic, partition: TopicPartition) -> Creation:
         if self.directory.is_being_opened(partition):
