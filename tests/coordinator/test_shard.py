@@ -473,3 +473,24 @@ async def test_a_shard_writes_in_the_epoch_of_its_election_only() -> None:
         shard.end_transaction(end_of(ControlType.COMMIT))
     assert refusal.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.log.end_offset == 1
+
+
+async def test_who_waits_for_a_commit_is_sent_away_when_the_shard_is_dropped(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    shard, began = opened(led(IN_SYNC)), trio.current_time()
+    heard: list[ErrorCode] = []
+
+    async def wait(answer: Any) -> None:
+        with pytest.raises(KafkaError) as refusal:
+            await answer
+        heard.append(refusal.value.code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait, add(shard, word("one")))
+        late = add(shard, word("two"))
+        await trio.testing.wait_all_tasks_blocked()
+        shard.drop()
+        nursery.start_soon(wait, late)
+    assert heard == [ErrorCode.NOT_COORDINATOR] * 2
+    assert trio.current_time() == began

@@ -97,6 +97,9 @@ class Journal:
         self._timeout = options.timeout
         self._flush_due_before = -1
         self._unwritable = Sparing()
+        self._waits: set[trio.CancelScope] = set()
+        """For commits."""
+        self._is_closed = False
         self.unreadable = 0
         """Records of the log that were passed over."""
 
@@ -241,15 +244,29 @@ class Journal:
     async def wait_committed(self, end_offset: int) -> None:
         """Raise KafkaError as clients are to hear it."""
         is_flush_due = end_offset <= self._flush_due_before
+        scope = trio.CancelScope(deadline=trio.current_time() + self._timeout)
+        if self._is_closed:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        self._waits.add(scope)
         try:
-            with trio.fail_after(self._timeout):
+            with scope:
                 await self._partition.wait_committed(
                     end_offset, self.leader_epoch, is_flush_due=is_flush_due
                 )
-        except trio.TooSlowError:
-            raise as_coordinator(KafkaError(ErrorCode.REQUEST_TIMED_OUT)) from None
         except KafkaError as refusal:
             raise as_coordinator(refusal) from refusal
+        finally:
+            self._waits.discard(scope)
+        if scope.cancelled_caught:
+            if self._is_closed:
+                raise KafkaError(ErrorCode.NOT_COORDINATOR)
+            raise as_coordinator(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+    def close(self) -> None:
+        """This broker is no longer the coordinator. Waits for commits end with NOT_COORDINATOR."""
+        self._is_closed = True
+        for scope in self._waits:
+            scope.cancel()
 
     def replay(self) -> Iterator[Record]:
         """All that is committed. What belongs to a transaction says so, and the end of a

@@ -170,9 +170,10 @@ class Shard(Generic[M]):
         return True
 
     def drop(self) -> None:
-        """This broker is no longer the one to ask. Who waits is told."""
+        """This broker is no longer the one to ask. Who waits is told, also for a commit."""
         self.is_dropped, self.is_loaded = True, False
         self._send_away()
+        self._journal.close()
 
     def _send_away(self) -> None:
         self._settled.set()
