@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -24,8 +24,10 @@ from pyk.handlers.context import Context
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.replication.partition import Partition
 from pyk.replication.replicas import Replicas
+from pyk.types import TopicPartition
 from pyk.wire.messages.delete_topics import DeleteTopicsRequest
 from pyk.wire.messages.list_groups import ListGroupsRequest
+from pyk.wire.records import build_batch
 from tests.coordinator.test_group_coordinator import GROUP, TOPIC, begin, commit, committed
 from tests.coordinator.test_offsets import image_of
 from tests.coordinator.test_shard import (
@@ -39,7 +41,7 @@ from tests.coordinator.test_shard import (
     unloaded,
     word,
 )
-from tests.handlers.brokers import ask, create, open_context
+from tests.handlers.brokers import HERE, NODE_ID, ask, change_partition, create, open_context
 from tests.replication.test_partition import led
 from tests.simulated_disk import ROOT, SimulatedDisk
 
@@ -304,3 +306,133 @@ async def test_offsets_of_a_topic_do_not_come_back_if_the_log_has_not_heard_that
             assert await committed(broker) == (ErrorCode.NONE, [])
             await trio.testing.wait_all_tasks_blocked()
             disk = disk.kill9()
+
+
+# Elections
+
+OTHER = 2
+
+
+@asynccontextmanager
+async def of_two() -> AsyncIterator[Context]:
+    """A broker that leads the only partition of the topic, in a cluster with another one."""
+    async with open_context(others={OTHER: HERE}) as broker:
+        await create(broker, GROUP_TOPIC, replicas=2)
+        await change_partition(broker, GROUP_TOPIC, leader=NODE_ID, isr=(NODE_ID,))
+        yield broker
+
+
+async def loaded(shards: Shards[Tally]) -> Shard[Tally]:
+    shard = shards.at(0)
+    await shard.wait_loaded()
+    return shard
+
+
+async def elect(broker: Context, *leaders: int) -> None:
+    """One after the other, before anybody looks."""
+    for leader in leaders:
+        await change_partition(broker, GROUP_TOPIC, leader=leader)
+
+
+def write_as_another(broker: Context, *records: Record) -> None:
+    """What another leader has appended, and this broker replicated."""
+    log = broker.directory.logs[TopicPartition(GROUP_TOPIC, 0)]
+    epoch = broker.image.topics[GROUP_TOPIC].partitions[0].leader_epoch
+    stored = Journal(led(), TYPES, OPTIONS).encoded(records, NOW_MS)
+    log.append(bytearray(build_batch(stored)), leader_epoch=epoch, now_ms=NOW_MS)
+    log.advance_high_watermark(log.end_offset)
+
+
+async def test_a_shard_of_an_earlier_epoch_is_loaded_anew() -> None:
+    async with of_two() as broker, running(parts_of(broker)) as shards:
+        before = shards.at(0)
+        add(before, word("one"))
+        await elect(broker, OTHER)
+        write_as_another(broker, word("two"))
+        await elect(broker, NODE_ID)
+        shard = await loaded(shards)
+        assert see(shard) == ["one", "two"]
+        assert before.is_dropped
+        assert shard.leader_epoch == broker.leader_of(GROUP_TOPIC, 0).leader_epoch
+        shards.on_image(broker.image)
+        assert shards.at(0) is shard
+
+
+async def test_elected_with_a_log_a_shard_is_loaded_without_being_asked_for() -> None:
+    async with of_two() as broker, running(parts_of(broker)) as shards:
+        add(shards.at(0), word("one"))
+        await elect(broker, OTHER)
+        shards.on_image(broker.image)
+        assert list(shards) == []
+        with pytest.raises(KafkaError) as refusal:
+            shards.at(0)
+        assert refusal.value.code is ErrorCode.NOT_COORDINATOR
+        await elect(broker, NODE_ID)
+        shards.on_image(broker.image)
+        (shard,) = shards
+        await shard.wait_loaded()
+        assert see(shard) == ["one"]
+
+
+async def test_another_isr_leaves_a_shard_as_it_is() -> None:
+    async with of_two() as broker, running(parts_of(broker)) as shards:
+        shard = shards.at(0)
+        await change_partition(broker, GROUP_TOPIC, isr=(NODE_ID, OTHER))
+        shards.on_image(broker.image)
+        assert shards.at(0) is shard
+        assert shard.is_loaded
+
+
+class Interrupted(Tally):
+    """Something happens while the first of these is loaded."""
+
+    happens: Callable[[], None] = staticmethod(lambda: None)
+
+    def apply(self, record: Record) -> None:
+        super().apply(record)
+        happens, Interrupted.happens = Interrupted.happens, staticmethod(lambda: None)
+        happens()
+
+
+async def test_what_is_loaded_for_an_epoch_that_is_over_is_thrown_away() -> None:
+    async with of_two() as broker:
+        async with running(parts_of(broker)) as shards:
+            add(shards.at(0), word("one"), word("two"))
+        await elect(broker, OTHER, NODE_ID)
+        async with running(parts_of(broker), Interrupted) as shards:
+            first = shards.at(0)
+
+            def be_elected_again() -> None:
+                image = broker.image
+                topic = image.topics[GROUP_TOPIC]
+                (state,) = topic.partitions
+                later = structs.replace(state, leader_epoch=state.leader_epoch + 2)
+                topic = structs.replace(topic, partitions=(later,))
+                broker.mirror.image = structs.replace(image, topics={GROUP_TOPIC: topic})
+                shards.on_image(broker.mirror.image)
+
+            Interrupted.happens = staticmethod(be_elected_again)
+            await first.wait_loaded()
+            assert (first.is_dropped, first.is_loaded) == (True, False)
+            assert first.machine.loaded_at is None
+            second = await loaded(shards)
+            assert second is not first
+            assert second.leader_epoch == first.leader_epoch + 2
+            assert see(second) == ["one", "two"]
+            assert first.machine.words == ["one"]
+
+
+async def test_a_log_that_another_broker_leads_keeps_nobody_from_serving() -> None:
+    disk = await stored()
+    async with open_context(disk=disk, others={OTHER: HERE}) as broker:
+        number = partition_for(DAMAGED, 50)
+        await change_partition(broker, GROUP_TOPIC, number=number, leader=OTHER)
+        broker.directory.close()
+    async with open_context(disk=disk, others={OTHER: HERE}) as broker:
+        await broker.groups.of(WHOLE).wait_loaded()
+        assert await committed(broker, WHOLE) == (ErrorCode.NONE, [5])
+        assert await committed(broker, DAMAGED) == (ErrorCode.NOT_COORDINATOR, [])
+        assert await listed(broker) == (ErrorCode.NONE, [WHOLE])
+        await change_partition(broker, GROUP_TOPIC, number=number, leader=NODE_ID)
+        await broker.groups.of(DAMAGED).wait_loaded()
+        assert await committed(broker, DAMAGED) == (ErrorCode.NONE, [5])

@@ -64,6 +64,8 @@ class Shard(Generic[M]):
 
     def _load(self) -> Work[None]:
         for record in self._journal.replay():
+            if self.is_dropped:
+                return
             self.machine.apply(record)
             yield
         self._seen = self._image()
@@ -104,6 +106,10 @@ class Shard(Generic[M]):
     async def wait_loaded(self) -> None:
         """Until it answers, or never will."""
         await self._settled.wait()
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._journal.leader_epoch
 
     @property
     def unreadable(self) -> int:

@@ -1,7 +1,8 @@
 """The shards of an internal topic: which of them a key is in, and their lifetimes.
 
-A shard comes when this broker leads its partition and somebody asks for it, or at once if its log
-is there from before. It is dropped when the partition is no longer this broker's.
+A shard belongs to one leader epoch of its partition. It comes when this broker is elected, if there
+is a log, or else when somebody asks for it. When the epoch is over it is dropped, even while it is
+loading, and also if this broker is elected again: another leader may have written in between.
 
 One whose log cannot be read answers NOT_COORDINATOR, as in Kafka, so that clients look for another
 coordinator and come back. It is loaded again after a while: what is damaged may be restored, and
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import trio
@@ -30,10 +31,12 @@ from pyk.log.directory import DataDirectory
 from pyk.metadata.controller import Plan
 from pyk.metadata.image import ClusterImage, Topic
 from pyk.metadata.mirror import Mirror
+from pyk.metadata.records import PartitionState
 from pyk.metadata.topics import Creation, TopicDefaults, create_topics
 from pyk.offload import Elsewhere, in_thread
 from pyk.replication.replicas import Replicas
 from pyk.turns import Work, in_turns
+from pyk.types import TopicPartition
 
 if TYPE_CHECKING:
     from random import Random
@@ -171,23 +174,34 @@ class Shards(Generic[M]):
         before, self._topic = self._topic, topic
         if topic is before:
             return
-        for number, shard in list(self._shards.items()):
-            is_ours = (
-                topic is not None
-                and before is not None
-                and topic.topic_id == before.topic_id
-                and self._is_led_here(topic, number)
-            )
-            if not is_ours:
-                del self._shards[number]
-                shard.drop()
-        directory = self._parts.directory
-        for partition in [*directory.partitions, *directory.failed] if topic is not None else ():
-            number = partition.partition
-            if partition.topic == self._name and number not in self._shards:
-                assert topic is not None
-                if self._is_led_here(topic, number):
-                    self._begin_or_retry(topic, number)
+        then: Sequence[PartitionState] = ()
+        if topic is not None and before is not None and topic.topic_id == before.topic_id:
+            then = before.partitions
+        now = () if topic is None else topic.partitions
+        for number in [number for number in self._shards if number >= min(len(then), len(now))]:
+            self.on_resigned(number)
+        for number, state in enumerate(now):
+            if state.leader != self._parts.node_id:
+                self.on_resigned(number)
+            elif number >= len(then) or not _is_same_election(state, then[number]):
+                self.on_elected(number, state.leader_epoch)
+
+    def on_elected(self, number: int, leader_epoch: int) -> None:
+        """This broker leads the partition from now on, in that epoch."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.leader_epoch == leader_epoch:
+            return
+        self.on_resigned(number)
+        partition, directory = TopicPartition(self._name, number), self._parts.directory
+        if self._topic is not None and (directory.has(partition) or partition in directory.failed):
+            self._begin_or_retry(self._topic, number)
+
+    def on_resigned(self, number: int) -> None:
+        """This broker does not lead the partition any more, or not in the same epoch."""
+        self._patience.pop(number, None)
+        shard = self._shards.pop(number, None)
+        if shard is not None:
+            shard.drop()
 
     def _is_led_here(self, topic: Topic, number: int) -> bool:
         partitions = topic.partitions
@@ -233,11 +247,14 @@ class Shards(Generic[M]):
                 logger.exception("%s-%s cannot be loaded after a bug", self._name, number)
                 self._fail(number, shard, "a bug")
             else:
-                self._patience.pop(number, None)
+                if shard.is_loaded:
+                    self._patience.pop(number, None)
                 if shard.unreadable:
                     logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
 
     def _fail(self, number: int, shard: Shard[M], why: str) -> None:
+        if shard.is_dropped:
+            return  # Its log may have been truncated meanwhile.
         shard.fail()
         if self._shards.get(number) is shard:
             self._try_later(number, why)
@@ -296,3 +313,7 @@ class Shards(Generic[M]):
                     logger.exception("a timer of %s is dropped after a bug", self._name)
                 if is_due:
                     yield
+
+
+def _is_same_election(state: PartitionState, before: PartitionState) -> bool:
+    return (state.leader, state.leader_epoch) == (before.leader, before.leader_epoch)
