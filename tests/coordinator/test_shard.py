@@ -494,3 +494,39 @@ async def test_who_waits_for_a_commit_is_sent_away_when_the_shard_is_dropped(
         nursery.start_soon(wait, late)
     assert heard == [ErrorCode.NOT_COORDINATOR] * 2
     assert trio.current_time() == began
+
+
+async def test_a_new_leader_loads_what_it_does_not_know_to_be_committed() -> None:
+    before = led()
+    add(opened(before), word("one"), word("two"))
+    piece = before.log.read(0, 1000, 2)
+    assert piece is not None
+    partition = led(IN_SYNC)
+    data = piece.records.file.read(piece.records.position, piece.records.size)  # type: ignore[attr-defined]
+    partition.log.append_replicated(data, NOW_MS)
+    elected_again(partition, epoch=5, in_sync=IN_SYNC)
+    shard = unloaded(partition)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shard.load)
+        await trio.testing.wait_all_tasks_blocked()
+        assert shard.machine.words == ["one", "two"]
+        with pytest.raises(KafkaError) as refusal:
+            see(shard)
+        assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        partition.change_in_sync(frozenset({1}))
+    assert see(shard) == ["one", "two"]
+
+
+async def test_a_shard_that_is_not_committed_when_the_role_is_lost_never_serves() -> None:
+    partition = led(IN_SYNC)
+    add(opened(partition), word("one")).close()
+    shard = unloaded(partition)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shard.load)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.resign(NOT_LEADER)
+    shard.drop()
+    assert shard.machine.loaded_at is None
+    with pytest.raises(KafkaError) as refusal:
+        see(shard)
+    assert refusal.value.code is ErrorCode.NOT_COORDINATOR

@@ -334,13 +334,14 @@ async def elect(broker: Context, *leaders: int) -> None:
         await change_partition(broker, GROUP_TOPIC, leader=leader)
 
 
-def write_as_another(broker: Context, *records: Record) -> None:
+def write_as_another(broker: Context, *records: Record, is_committed: bool = True) -> None:
     """What another leader has appended, and this broker replicated."""
     log = broker.directory.logs[TopicPartition(GROUP_TOPIC, 0)]
     epoch = broker.image.topics[GROUP_TOPIC].partitions[0].leader_epoch
     stored = Journal(led(), TYPES, OPTIONS).encoded(records, NOW_MS)
     log.append(bytearray(build_batch(stored)), leader_epoch=epoch, now_ms=NOW_MS)
-    log.advance_high_watermark(log.end_offset)
+    if is_committed:
+        log.advance_high_watermark(log.end_offset)
 
 
 async def test_a_shard_of_an_earlier_epoch_is_loaded_anew() -> None:
@@ -436,3 +437,29 @@ async def test_a_log_that_another_broker_leads_keeps_nobody_from_serving() -> No
         await change_partition(broker, GROUP_TOPIC, number=number, leader=NODE_ID)
         await broker.groups.of(DAMAGED).wait_loaded()
         assert await committed(broker, DAMAGED) == (ErrorCode.NONE, [5])
+
+
+async def test_a_shard_that_waits_for_a_commit_keeps_no_other_from_loading() -> None:
+    async with open_context(others={OTHER: HERE}) as broker:
+        await create(broker, GROUP_TOPIC, 2, replicas=2)
+        for number in (0, 1):
+            await change_partition(
+                broker, GROUP_TOPIC, number=number, leader=NODE_ID, isr=(NODE_ID,)
+            )
+        async with running(parts_of(broker)) as shards:
+            for number in (0, 1):
+                add(shards.at(number), word("one"))
+            await change_partition(broker, GROUP_TOPIC, leader=OTHER)
+            write_as_another(broker, word("two"), is_committed=False)
+            in_sync = (NODE_ID, OTHER)
+            await change_partition(broker, GROUP_TOPIC, leader=NODE_ID, isr=in_sync)
+            await change_partition(broker, GROUP_TOPIC, number=1, leader=NODE_ID)
+            first = shards.at(0)
+            second = shards.at(1)
+            await second.wait_loaded()
+            assert see(second) == ["one"]
+            await trio.testing.wait_all_tasks_blocked()
+            assert not first.is_loaded
+            await change_partition(broker, GROUP_TOPIC, isr=(NODE_ID,))
+            await first.wait_loaded()
+            assert see(first) == ["one", "two"]

@@ -100,6 +100,8 @@ class Journal:
         self._waits: set[trio.CancelScope] = set()
         """For commits."""
         self._is_closed = False
+        self._replayed_end = 0
+        """Where the log ended when it was replayed."""
         self.unreadable = 0
         """Records of the log that were passed over."""
 
@@ -269,13 +271,15 @@ class Journal:
             scope.cancel()
 
     def replay(self) -> Iterator[Record]:
-        """All that is committed. What belongs to a transaction says so, and the end of a
-        transaction is a record too. Raise LogUnreadable."""
+        """All that is in the log by now: what a new leader has not seen committed yet counts too,
+        once it is. What belongs to a transaction says so, and the end of a transaction is a record
+        too. Raise LogUnreadable."""
         log = self._partition.log
-        offset = log.start_offset
-        while offset < log.high_watermark:
+        offset, end_offset = log.start_offset, log.end_offset
+        self._replayed_end = end_offset
+        while offset < end_offset:
             try:
-                piece = log.read(offset, READ_BYTES, log.high_watermark)
+                piece = log.read(offset, READ_BYTES, end_offset)
                 if piece is None:
                     return
                 data = _bytes_of(piece)
@@ -286,6 +290,16 @@ class Journal:
             except (ProtocolError, OSError, KafkaError, CorruptLog) as error:
                 raise self._unreadable(offset, error) from error
             offset = piece.end_offset
+
+    @property
+    def is_replay_committed(self) -> bool:
+        return self._partition.is_committed(self._replayed_end, self.leader_epoch)
+
+    async def wait_replay_committed(self) -> None:
+        """However long that takes. Raise KafkaError if this broker stops leading before."""
+        await self._partition.wait_committed(
+            self._replayed_end, self.leader_epoch, is_flush_due=False
+        )
 
     def _of_batch(self, data: Buffer, position: int, header: BatchHeader) -> Iterator[Record]:
         check_crc(data, position, header)

@@ -57,8 +57,26 @@ class Shard(Generic[M]):
         self._settled = trio.Event()
 
     async def load(self) -> None:
-        """Bring the machine to where its log is, in turns. Raise LogUnreadable."""
+        """Bring the machine to where its log ends, and serve. Raise LogUnreadable."""
+        await self.replay()
+        await self.serve_when_committed()
+
+    async def replay(self) -> None:
+        """Bring the machine to where its log ends, in turns. Raise LogUnreadable."""
         await in_turns(self._load())
+
+    @property
+    def is_replay_committed(self) -> bool:
+        """Whether it may serve at once when it is replayed."""
+        return self._journal.is_replay_committed
+
+    async def serve_when_committed(self) -> None:
+        """Serve, unless this broker stops leading before what was replayed is committed."""
+        if not self._journal.is_replay_committed:
+            try:
+                await self._journal.wait_replay_committed()
+            except KafkaError:
+                return  # It is about to be dropped.
         if not self.is_dropped:
             self._serve()
 

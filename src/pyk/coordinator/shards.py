@@ -166,7 +166,7 @@ class Shards(Generic[M]):
         """Load what is to be loaded, and let time pass."""
         self.on_image(self._mirror.image)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._load)
+            nursery.start_soon(self._load, nursery)
             nursery.start_soon(self._retry, nursery)
             nursery.start_soon(self._expire)
 
@@ -237,20 +237,32 @@ class Shards(Generic[M]):
             self._to_load.send_nowait((number, shard))
         return shard
 
-    async def _load(self) -> None:
+    async def _load(self, nursery: trio.Nursery) -> None:
+        """One log after the other. What is not committed yet keeps no other shard waiting."""
         async for number, shard in self._loads:
-            try:
-                await shard.load()
-            except LogUnreadable as error:
-                self._fail(number, shard, str(error))
-            except Exception:
-                logger.exception("%s-%s cannot be loaded after a bug", self._name, number)
-                self._fail(number, shard, "a bug")
-            else:
-                if shard.is_loaded:
-                    self._patience.pop(number, None)
-                if shard.unreadable:
-                    logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
+            await self._attempt(number, shard, shard.replay)
+            if not shard.is_over and not shard.is_replay_committed:
+                nursery.start_soon(self._serve, number, shard)
+            elif not shard.is_over:
+                await self._serve(number, shard)
+
+    async def _serve(self, number: int, shard: Shard[M]) -> None:
+        await self._attempt(number, shard, shard.serve_when_committed)
+        if shard.is_loaded:
+            self._patience.pop(number, None)
+            if shard.unreadable:
+                logger.warning("%s records of %s cannot be read", shard.unreadable, self._name)
+
+    async def _attempt(
+        self, number: int, shard: Shard[M], load: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            await load()
+        except LogUnreadable as error:
+            self._fail(number, shard, str(error))
+        except Exception:
+            logger.exception("%s-%s cannot be loaded after a bug", self._name, number)
+            self._fail(number, shard, "a bug")
 
     def _fail(self, number: int, shard: Shard[M], why: str) -> None:
         if shard.is_dropped:
