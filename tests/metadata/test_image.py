@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from pyk.metadata.image import NEVER, ClusterImage
+from pyk.metadata.image import HISTORY_MAX, NEVER, ClusterImage
 from pyk.metadata.records import (
+    FeaturesRecord,
     PartitionState,
     TopicRecord,
     encode,
@@ -150,3 +152,60 @@ def test_any_bytes_can_be_in_the_store(key: str, value: bytes) -> None:
     it.write(Put(key, value))
     it.write(Delete(key))
     assert it.image == ClusterImage(revision=2)
+
+
+# What has changed
+
+
+def test_an_image_knows_which_partitions_have_changed_since_an_earlier_one() -> None:
+    it = Followed()
+    it.write(topic("a", IDS[0], partitions=3), topic("b", IDS[1]))
+    begin = it.image
+    it.write(changed(IDS[0], 2))
+    middle = it.image
+    it.write(changed(IDS[0], 0), changed(IDS[1], 1))
+    it.write(Put("features", encode(FeaturesRecord({}))))
+    assert it.image.topics_changed_since(begin) == {"a": {0, 2}, "b": {1}}
+    assert it.image.topics_changed_since(middle) == {"a": {0}, "b": {1}}
+    assert it.image.topics_changed_since(it.image) == {}
+    it.write(topic("a", IDS[0], partitions=4))
+    it.write(changed(IDS[0], 3), Delete(topic_key("b")))
+    assert it.image.topics_changed_since(begin) == {"a": None, "b": None}
+
+
+def test_of_what_is_long_ago_an_image_says_that_it_does_not_know() -> None:
+    it = Followed()
+    it.write(topic("a", IDS[0]))
+    images = []
+    for epoch in range(HISTORY_MAX + 1):
+        images.append(it.image)
+        it.write(changed(IDS[0], epoch % 2, epoch + 1))
+    assert it.image.topics_changed_since(images[0]) is None
+    assert it.image.topics_changed_since(images[1]) == {"a": {0, 1}}
+    assert it.image.topics_changed_since(images[-1]) == {"a": {HISTORY_MAX % 2}}
+    assert it.loaded().topics_changed_since(images[-1]) is None
+    assert images[-1].topics_changed_since(it.image) is None
+
+
+def test_many_partitions_that_change_together_are_what_they_became() -> None:
+    it = Followed()
+    it.write(topic("a", IDS[0], partitions=5))
+    it.write(changed(IDS[0], 1, epoch=2), changed(IDS[0], 3))
+    assert [p.leader_epoch for p in it.image.topics["a"].partitions] == [0, 2, 0, 1, 0]
+    it.write(changed(IDS[0], 4, epoch=7), topic("a", IDS[0], partitions=6), changed(IDS[0], 5))
+    assert [p.leader_epoch for p in it.image.topics["a"].partitions] == [0, 2, 0, 1, 7, 1]
+    assert it.image == it.loaded()
+
+
+def test_a_leader_an_epoch_or_an_isr_is_no_part_of_a_shape() -> None:
+    it = Followed()
+    it.write(topic("a", IDS[0]))
+    before = it.image
+    state = structs.replace(NEW, isr=(), leader=-1, leader_epoch=1)
+    it.write(Put(partition_key(IDS[0], 1), encode(state)))
+    assert it.image.topics["a"] != before.topics["a"]
+    assert it.image.topics["a"].has_shape_of(before.topics["a"])
+    assert it.image.has_same(["a", "missing"], before)
+    it.write(Put(partition_key(IDS[0], 1), encode(structs.replace(state, replicas=(3,)))))
+    assert not it.image.topics["a"].has_shape_of(before.topics["a"])
+    assert not it.image.has_same(["a"], before)

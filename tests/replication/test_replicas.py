@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
@@ -13,7 +16,15 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.log.config import LogConfig
 from pyk.log.directory import DataDirectory
 from pyk.metadata.image import ClusterImage, Configured, Topic
-from pyk.metadata.records import PartitionState
+from pyk.metadata.records import (
+    PartitionState,
+    TopicRecord,
+    encode,
+    partition_key,
+    printed,
+    topic_key,
+)
+from pyk.metadata.store import Delete, Put
 from pyk.offload import at_once as at_once_elsewhere
 from pyk.replication.flushing import Flusher
 from pyk.replication.partition import ACKS_ALL, Waiter
@@ -22,6 +33,7 @@ from pyk.replication.topic_logs import TopicLogs
 from pyk.turns import at_once
 from pyk.types import TopicPartition, Uuid
 from tests.log.test_log import add, batch
+from tests.metadata.test_image import Followed
 from tests.simulated_disk import ROOT, SimulatedDisk
 
 ME, OTHER = 1, 2
@@ -266,3 +278,60 @@ async def test_who_reads_what_was_never_used_hears_that_it_is_led_elsewhere(
     replicas.on_image(image(topic()))
     replicas.on_image(image(topic(leader=OTHER, epoch=4)))
     await waiter.wait()
+
+
+# Work in proportion to what has changed
+
+
+class Counting(dict[str, Topic]):
+    """Topics, and how often one was looked up, or all were."""
+
+    count = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.count += len(self)
+        return super().__iter__()
+
+
+def written(topics: int) -> Followed:
+    store = Followed()
+    state = PartitionState(replicas=(ME, OTHER), isr=(ME, OTHER), leader=ME, leader_epoch=3)
+    for number in range(topics):
+        topic_id = Uuid(number.to_bytes(16, "big"))
+        record = TopicRecord(printed(topic_id), (state,))
+        store.write(Put(topic_key(f"topic-{number}"), encode(record)))
+    return store
+
+
+def test_a_change_of_one_partition_is_no_work_for_all_others(replicas: Replicas) -> None:
+    store = written(40)
+    replicas.on_image(store.image)
+    for each in store.image.topics.values():
+        replicas.leader_of(each, 0)
+    (changed,) = [each for each in replicas if each.partition.topic == "topic-7"]
+    state = PartitionState((ME, OTHER), (OTHER,), OTHER, leader_epoch=4, partition_epoch=1)
+    store.write(Put(partition_key(changed.topic_id, 0), encode(state)))
+    topics = Counting(store.image.topics)
+    replicas.on_image(replace(store.image, topics=topics))
+    assert not changed.is_led
+    assert len(list(replicas)) == 39
+    assert topics.count < 5
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_topic_that_came_and_went_between_two_images_leaves_nothing(
+    replicas: Replicas, is_known: bool
+) -> None:
+    store = written(1)
+    replicas.on_image(store.image if is_known else ClusterImage())
+    later = written(2).state.range(topic_key("topic-1"))
+    store.write(*(Put(entry.key, entry.value) for entry in later))
+    made = replicas.leader_of(store.image.topics["topic-1"], 0)
+    store.write(Delete(topic_key("topic-1")))
+    replicas.on_image(store.image)
+    assert not made.is_led
+    assert list(replicas) == []

@@ -36,7 +36,10 @@ class TopicHashes:
         known = self._known.get(topic.name)
         if known is not None and known[0] is topic:
             return known[1]
-        number = topic_hash(topic, image)
+        if known is not None and topic.has_shape_of(known[0]):
+            number = known[1]
+        else:
+            number = topic_hash(topic, image)
         self._known[topic.name] = topic, number
         return number
 

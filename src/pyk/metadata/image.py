@@ -4,14 +4,16 @@
 
 - An image shows one revision of the store. What a change does not touch is shared with the next.
 - `apply` copies a table of what it changes, once, and touches no other entry of it.
+- Of the last changes an image knows which topics and partitions they were: who follows it looks at
+  those only. A leader, an ISR or an epoch is no part of a topic's shape.
 - A value that cannot be read is named in `unreadable`, and what its key said before stays: one bad
   key stops no broker. No transaction can be decided about it, since no compare will be true.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Mapping, Set
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -52,6 +54,9 @@ V = TypeVar("V")
 
 CONFIGURATIONS = (TOPIC_CONFIGS, BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 
+HISTORY_MAX: Final = 128
+"""Changes that an image remembers. Who is further behind compares everything."""
+
 NEVER = 0
 """The revision of what was never written."""
 
@@ -70,6 +75,23 @@ class Topic(Struct, frozen=True):
     partitions: tuple[PartitionState, ...]
     revision: int
     """Of its key, which the changes of its partitions do not touch."""
+
+    def has_shape_of(self, before: Topic, numbers: Iterable[int] | None = None) -> bool:
+        """Whether it has the id, the partitions and the replicas of an earlier one. If `numbers`
+        are given, no other partitions have changed."""
+        if before is self:
+            return True
+        now, then = self.partitions, before.partitions
+        if (self.topic_id, self.revision, len(now)) != (
+            before.topic_id,
+            before.revision,
+            len(then),
+        ):
+            return False
+        return all(
+            now[number].replicas == then[number].replicas
+            for number in (range(len(now)) if numbers is None else numbers)
+        )
 
 
 class PartitionChange(Struct, frozen=True):
@@ -99,6 +121,52 @@ class ProducerIds(Struct, frozen=True):
 NOT_CONFIGURED = Configured()
 
 
+ChangedTopics: TypeAlias = Mapping[str, Set[int] | None]
+"""The names of topics that changed, with the numbers of their partitions that have another state.
+None of one that was created or deleted, or has more partitions."""
+
+
+class History:
+    """The last changes of topics. It is no part of what an image says: images with other histories
+    are equal."""
+
+    __slots__ = ("_begin", "_changes")
+
+    def __init__(self, begin: int, changes: tuple[tuple[int, ChangedTopics], ...] = ()) -> None:
+        self._begin = begin
+        """The revision since which there were no others."""
+        self._changes = changes
+        """With the revisions that they led to."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def plus(self, revision: int, changed: ChangedTopics) -> History:
+        changes, begin = self._changes, self._begin
+        if len(changes) == HISTORY_MAX:
+            begin, changes = changes[0][0], changes[1:]
+        return History(begin, (*changes, (revision, changed)))
+
+    def since(self, revision: int) -> ChangedTopics | None:
+        """None if that is not known any more."""
+        if revision < self._begin:
+            return None
+        found: dict[str, Set[int] | None] = {}
+        for at, changed in reversed(self._changes):
+            if at <= revision:
+                break
+            for name, numbers in changed.items():
+                known = found.get(name, frozenset())
+                found[name] = None if numbers is None or known is None else known | numbers
+        return found
+
+
+NO_HISTORY: Final = History(0)
+"""Of an image that does not come from a store."""
+
+
 class ClusterImage(Struct, frozen=True, kw_only=True):
     revision: int = 0
     cluster_id: str | None = None
@@ -114,10 +182,12 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
     """Configurations by their keys in the store."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """Keys whose values are not what they should be, and why."""
+    history: History = NO_HISTORY
 
     @classmethod
     def load(cls, snapshot: Snapshot) -> ClusterImage:
-        return cls().apply(Changes(snapshot.revision, tuple(snapshot.entries)))
+        image = cls().apply(Changes(snapshot.revision, tuple(snapshot.entries)))
+        return replace(image, history=History(snapshot.revision))
 
     def apply(self, changes: Changes) -> ClusterImage:
         """The image after these, which are later than it."""
@@ -136,9 +206,18 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
         return NEVER if change is None else change.revision
 
     def has_same(self, names: Iterable[str], before: ClusterImage) -> bool:
-        """Whether nothing has happened to these topics since an older image."""
+        """Whether these topics have the same shape as in an older image, or are missing in both."""
         then, now = before.topics, self.topics
-        return now is then or all(now.get(name) is then.get(name) for name in names)
+        return now is then or all(_is_same(now.get(name), then.get(name)) for name in names)
+
+    def topics_changed_since(self, before: ClusterImage) -> ChangedTopics | None:
+        """Those in which anything may be another than in an older image of the same store. None if
+        that is not known."""
+        if self.history is NO_HISTORY or before.history is NO_HISTORY:
+            return None
+        if before.revision > self.revision:
+            return None
+        return self.history.since(before.revision)
 
     def topic_config(self, name: str) -> Configured:
         return self.configured.get(topic_config_key(name), NOT_CONFIGURED)
@@ -180,6 +259,12 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
 
     def _configured_under(self, prefix: str) -> list[str]:
         return [key.removeprefix(prefix) for key in self.configured if key.startswith(prefix)]
+
+
+def _is_same(topic: Topic | None, before: Topic | None) -> bool:
+    if topic is None or before is None:
+        return topic is before
+    return topic.has_shape_of(before)
 
 
 class _Table(Generic[K, V]):
@@ -224,6 +309,9 @@ class _Draft:
         self._changed = _Table(image.changed)
         self._configured = _Table(image.configured)
         self._unreadable = _Table(image.unreadable)
+        self._changing: dict[Uuid, dict[int, PartitionChange]] = {}
+        """Entries of `changed` that are this draft's own."""
+        self._changed_topics: dict[str, set[int] | None] = {}
 
     def take(self, change: Change) -> None:
         self._unreadable.drop(change.key)
@@ -235,6 +323,12 @@ class _Draft:
                 self._unreadable.put(change.key, str(error))
 
     def finished(self, revision: int) -> ClusterImage:
+        self._show_partitions()
+        history = self._image.history
+        if history is NO_HISTORY:
+            history = History(self._image.revision)
+        if self._changed_topics:
+            history = history.plus(revision, self._changed_topics)
         return replace(
             self._image,
             revision=revision,
@@ -247,7 +341,19 @@ class _Draft:
             changed=self._changed.finished(),
             configured=self._configured.finished(),
             unreadable=self._unreadable.finished(),
+            history=history,
         )
+
+    def _show_partitions(self) -> None:
+        """Each topic once, however many of its partitions have changed."""
+        for name, numbers in self._changed_topics.items():
+            topic = self._topics.get(name)
+            if topic is not None and numbers:
+                partitions = list(topic.partitions)
+                changed = self._changing.get(topic.topic_id, {})
+                for number in numbers & changed.keys():
+                    partitions[number] = changed[number].state
+                self._topics.put(name, replace(topic, partitions=tuple(partitions)))
 
     def _dispatch(self, key: str, entry: Entry | None) -> None:
         if key.startswith(TOPICS):
@@ -264,11 +370,12 @@ class _Draft:
     def _take_topic(self, name: str, entry: Entry | None) -> None:
         record = None if entry is None else read_topic(entry.value)
         topic_id = None if record is None else parsed(record.topic_id)
+        self._changed_topics[name] = None
         before = self._topics.get(name)
         if before is not None and before.topic_id != topic_id:
             self._topics.drop(name)
             self._names.drop(before.topic_id)
-            self._changed.drop(before.topic_id)
+            self._drop_partitions(before.topic_id)
         if entry is None or record is None or topic_id is None:
             return
         partitions = self._current(topic_id, record)
@@ -288,17 +395,32 @@ class _Draft:
         topic_id, number = parsed(text), int(digits)
         if entry is None:
             # They go with their topic only, which is gone by now or goes in the same revision.
-            self._changed.drop(topic_id)
+            self._drop_partitions(topic_id)
             return
         state = read_partition(entry.value)
-        change = PartitionChange(state, entry.mod_revision)
-        self._changed.put(topic_id, {**(self._changed.get(topic_id) or {}), number: change})
+        changing = self._changing.get(topic_id)
+        if changing is None:
+            changing = self._changing[topic_id] = dict(self._changed.get(topic_id) or {})
+            self._changed.put(topic_id, changing)
+        changing[number] = PartitionChange(state, entry.mod_revision)
         name = self._names.get(topic_id)
         topic = None if name is None else self._topics.get(name)
         if topic is not None and number < len(topic.partitions):
-            found = topic.partitions
-            partitions = (*found[:number], state, *found[number + 1 :])
-            self._topics.put(topic.name, replace(topic, partitions=partitions))
+            self._note_partition(topic, number, state)
+
+    def _note_partition(self, topic: Topic, number: int, state: PartitionState) -> None:
+        numbers = self._changed_topics.setdefault(topic.name, set())
+        if numbers is not None:
+            numbers.add(number)
+            return
+        # The topic's own key is in the same revision.
+        found = topic.partitions
+        partitions = (*found[:number], state, *found[number + 1 :])
+        self._topics.put(topic.name, replace(topic, partitions=partitions))
+
+    def _drop_partitions(self, topic_id: Uuid) -> None:
+        self._changed.drop(topic_id)
+        self._changing.pop(topic_id, None)
 
     def _take_configuration(self, key: str, entry: Entry | None) -> None:
         if entry is None:

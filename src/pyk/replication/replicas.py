@@ -42,6 +42,8 @@ class Replicas:
         """Those that this broker has led since it started, by topic and number."""
         self._unused: dict[tuple[str, int], Unused] = {}
         """Those without a log that somebody has read."""
+        self._numbers: dict[str, set[int]] = {}
+        """Of all of these, by topic."""
 
     def leader_of(self, topic: Topic, number: int) -> Partition:
         """The partition, which this broker leads. Raise KafkaError if it does not, or if there is
@@ -54,6 +56,7 @@ class Replicas:
             if before is not None:
                 before.resign(_gone(before))
             self._begun[partition] = led
+            self._numbers.setdefault(topic.name, set()).add(number)
         return led
 
     def begun(self, topic: Topic, number: int) -> Partition | None:
@@ -116,6 +119,7 @@ class Replicas:
         if known is None or (known.topic_id, known.leader_epoch) != (topic.topic_id, leader_epoch):
             partition = TopicPartition(topic.name, number)
             known = self._unused[key] = Unused(partition, topic.topic_id, leader_epoch)
+            self._numbers.setdefault(topic.name, set()).add(number)
         return known
 
     def _check_leads(self, topic: Topic, number: int) -> None:
@@ -138,22 +142,34 @@ class Replicas:
         """Forget the partitions of topics that are gone since the last image, and have their logs
         deleted: waits for their commits end. Lead, or stop leading, the others as it says. What
         they have of new configurations is for `configure`."""
-        for key, led in list(self._begun.items()):
-            topic = image.topics.get(led.partition.topic)
-            if topic is None or topic.topic_id != led.topic_id:
-                del self._begun[key]
-                led.resign(_gone(led))
-            else:
-                self._follow(led, topic.partitions[led.partition.partition])
-        for key, unused in list(self._unused.items()):
-            topic = image.topics.get(key[0])
-            state = None
-            if topic is not None and topic.topic_id == unused.topic_id:
-                state = topic.partitions[key[1]]
-            if state is None or state.leader_epoch > unused.leader_epoch:
-                del self._unused[key]
-                unused.wake_all()
+        changed = image.topics_changed_since(self.logs.image)
+        for name in list(self._numbers) if changed is None else changed:
+            known = self._numbers.get(name, set())
+            numbers = None if changed is None else changed[name]
+            for number in list(known if numbers is None else known & numbers):
+                self._follow_image(image, name, number)
         self.logs.on_image(image)
+
+    def _follow_image(self, image: ClusterImage, name: str, number: int) -> None:
+        key, topic = (name, number), image.topics.get(name)
+        partition, unused = self._begun.get(key), self._unused.get(key)
+        if partition is not None:
+            if topic is None or topic.topic_id != partition.topic_id:
+                del self._begun[key]
+                partition.resign(_gone(partition))
+            else:
+                self._follow(partition, topic.partitions[number])
+        if unused is not None and (
+            topic is None
+            or topic.topic_id != unused.topic_id
+            or topic.partitions[number].leader_epoch > unused.leader_epoch
+        ):
+            del self._unused[key]
+            unused.wake_all()
+        if key not in self._begun and key not in self._unused:
+            self._numbers[name].discard(number)
+            if not self._numbers[name]:
+                del self._numbers[name]
 
     def configure(self) -> Work[None]:
         """Give all that is open of topics with a new configuration what it asks for when their turn

@@ -204,9 +204,10 @@ class TopicLogs:
         """Have the logs of topics that are gone since the last image deleted."""
         before, self._image = self._image, image
         if image.topics is not before.topics:
-            for name, topic in before.topics.items():
-                now = image.topics.get(name)
-                if now is None or now.topic_id != topic.topic_id:
+            changed = image.topics_changed_since(before)
+            for name in before.topics if changed is None else changed:
+                topic, now = before.topics.get(name), image.topics.get(name)
+                if topic is not None and (now is None or now.topic_id != topic.topic_id):
                     self._deleted[topic.topic_id] = topic
                     self._has_deleted.set()
         self._note_deleted_unseen(image)
