@@ -30,7 +30,6 @@ def led(in_sync: frozenset[int] = frozenset({1}), epoch: int = 4) -> Partition:
     leader = Leader(
         node_id=1,
         leader_epoch=epoch,
-        high_watermark=log.high_watermark,
         log_end=log.end_offset,
         in_sync=in_sync,
     )
@@ -171,16 +170,8 @@ NOT_LEADER = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads"
 
 
 def elected_again(partition: Partition, epoch: int, in_sync: frozenset[int]) -> None:
-    log = partition.log
-    partition.lead(
-        Leader(
-            node_id=1,
-            leader_epoch=epoch,
-            high_watermark=log.high_watermark,
-            log_end=log.end_offset,
-            in_sync=in_sync,
-        )
-    )
+    log_end = partition.log.end_offset
+    partition.lead(Leader(node_id=1, leader_epoch=epoch, log_end=log_end, in_sync=in_sync))
 
 
 async def refusal_of(partition: Partition, end_offset: int, epoch: int) -> ErrorCode | None:

@@ -1,9 +1,10 @@
 """The leader of a partition: what is committed.
 
 A step machine. Events say what has happened, in the past tense; effects what is to be done, in
-order. It never waits, and knows no log: only where logs end.
+order. It never waits, and knows no log: only where logs end. The high watermark is the log's, which
+survives every leader.
 
-    Leader.step(event) -> list[Effect]
+    Leader.step(event, high_watermark) -> list[Effect]
 
 What all replicas in sync have is committed. With one replica that is everything at once.
 """
@@ -46,31 +47,26 @@ Effect: TypeAlias = CommitTo
 class Leader(Struct):
     node_id: int
     leader_epoch: int
-    high_watermark: int
     log_end: int
     in_sync: frozenset[int]
     """The replicas that count, the leader among them."""
     follower_ends: dict[int, int] = field(default_factory=dict)
     """Where the logs of the others are known to end."""
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: Event, high_watermark: int) -> list[Effect]:
+        """`high_watermark` is the log's after the event."""
         match event:
-            case Appended(end_offset):
+            case Appended(end_offset) | Truncated(end_offset):
                 self.log_end = end_offset
-            case Truncated(end_offset):
-                self.log_end = end_offset
-                self.high_watermark = min(self.high_watermark, end_offset)
             case IsrChanged(in_sync):
                 self.in_sync = in_sync
-        return self._commit()
+        return self._commit(high_watermark)
 
-    def _commit(self) -> list[Effect]:
+    def _commit(self, high_watermark: int) -> list[Effect]:
         committed = self.log_end
         if len(self.in_sync) > 1:
+            # One of which nothing is known lets the high watermark where it is.
             others = self.in_sync - {self.node_id}
-            ends = [self.follower_ends.get(node_id, self.high_watermark) for node_id in others]
+            ends = [self.follower_ends.get(node_id, high_watermark) for node_id in others]
             committed = min([committed, *ends])
-        if committed <= self.high_watermark:
-            return []
-        self.high_watermark = committed
-        return [CommitTo(committed)]
+        return [CommitTo(committed)] if committed > high_watermark else []

@@ -231,7 +231,8 @@ class Partition:
         return self._append(prepared, now_ms, Origin.CLIENT, transaction_version, guard)
 
     def _check_may_append(self, acks: int) -> None:
-        self.check_leads(self.leader_epoch)
+        if self._watermark.epoch is None:
+            self.check_leads(self.leader_epoch)
         in_sync, needed = len(self._leader.in_sync), self.min_insync_replicas
         if acks == ACKS_ALL and in_sync < needed:
             raise KafkaError(
@@ -366,10 +367,12 @@ class Partition:
             waiter.wake()
 
     def _apply(self, event: Event) -> None:
-        for effect in self._leader.step(event):
-            self.log.advance_high_watermark(effect.offset)
+        log = self.log
+        for effect in self._leader.step(event, log.high_watermark):
+            log.advance_high_watermark(effect.offset)
             self._watermark.on_advance()
-            self.wake_all()
+            if self._waiters:
+                self.wake_all()
 
 
 @lru_cache(maxsize=1)

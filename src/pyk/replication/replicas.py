@@ -68,9 +68,9 @@ class Replicas:
         state = topic.partitions[number]
         if led.state is not state:
             self._follow(led, state)
-        if not led.is_led:
-            # The topic is one of an older image.
-            raise _not_led(led)
+            if not led.is_led:
+                # The topic is one of an older image.
+                raise _not_led(led)
         return led
 
     def leader_of_used(
@@ -225,7 +225,6 @@ class Replicas:
         return Leader(
             node_id=self._node_id,
             leader_epoch=state.leader_epoch,
-            high_watermark=log.high_watermark,
             log_end=log.end_offset,
             in_sync=frozenset(state.isr),
         )

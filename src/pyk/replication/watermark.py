@@ -43,6 +43,8 @@ class Watermark:
 
     def on_advance(self) -> None:
         """The log's high watermark has risen."""
+        if not self._waits:
+            return
         high_watermark = self._log.high_watermark
         for wait in [wait for wait in self._waits if wait.offset <= high_watermark]:
             del self._waits[wait]
