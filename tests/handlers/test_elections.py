@@ -26,6 +26,7 @@ from tests.handlers.brokers import (
     NOW_MS,
     ask,
     change_partition,
+    configure,
     create,
     open_context,
     produce,
@@ -47,10 +48,10 @@ async def broker() -> AsyncIterator[Context]:
         yield broker
 
 
-async def produced(broker: Context) -> int:
+async def produced(broker: Context, acks: int = -1) -> int:
     data = PartitionProduceData(index=0, records=bytes(batch(NOW_MS)))
     topic = TopicProduceData(name=TOPIC, partition_data=[data])
-    request = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=[topic])
+    request = ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[topic])
     response = await ask(produce_.handle, produce_.refuse, request, broker, 11)
     assert response is not None
     return response.responses[0].partition_responses[0].error_code
@@ -146,3 +147,10 @@ async def test_a_smaller_isr_lets_the_producer_hear_of_success(broker: Context) 
         assert not codes
         await change_partition(broker, TOPIC, isr=(NODE_ID,))
     assert codes == [ErrorCode.NONE]
+
+
+async def test_with_acks_1_the_disk_is_waited_for_and_no_other_replica(broker: Context) -> None:
+    await configure(broker, TOPIC, {"flush.messages": "1"})
+    assert await produced(broker, acks=1) == ErrorCode.NONE
+    log = broker.leader_of(TOPIC, 0).log
+    assert (log.flushed_end, log.high_watermark) == (1, 0)

@@ -91,6 +91,21 @@ async def test_what_is_durable_is_not_flushed_again(log: Log) -> None:
     assert gate.runs == 0
 
 
+async def test_nobody_waits_for_what_was_truncated(log: Log) -> None:
+    gate = Gate()
+    flusher = Flusher(gate.offload)
+    end = append(log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(flusher.wait_durable, log, end)
+        await trio.testing.wait_all_tasks_blocked()
+        log.truncate(0)
+        gate.limit.release()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not nursery.child_tasks
+        nursery.cancel_scope.cancel()
+    assert gate.runs == 1
+
+
 async def test_one_who_gives_up_does_not_take_the_flush_along(log: Log) -> None:
     gate = Gate()
     flusher = Flusher(gate.offload)

@@ -153,7 +153,8 @@ def _respond(
         return None
     if not awaited:
         return response
-    return _wait(response, awaited, trio.current_time() + request.timeout_ms / 1000)
+    deadline = trio.current_time() + request.timeout_ms / 1000
+    return _wait(response, awaited, deadline, is_commit_due=request.acks == ACKS_ALL)
 
 
 def refuse(request: ProduceRequest, refusal: KafkaError) -> ProduceResponse | None:
@@ -171,17 +172,13 @@ def refuse(request: ProduceRequest, refusal: KafkaError) -> ProduceResponse | No
 
 
 async def _wait(
-    response: ProduceResponse, awaited: list[Awaited], deadline: float
+    response: ProduceResponse, awaited: list[Awaited], deadline: float, *, is_commit_due: bool
 ) -> ProduceResponse:
     for each in awaited:
         code, message = ErrorCode.NONE, None
         try:
             with trio.fail_at(deadline):
-                await each.partition.wait_committed(
-                    each.produced.end_offset,
-                    each.produced.leader_epoch,
-                    is_flush_due=each.produced.is_flush_due,
-                )
+                await _wait_for(each.partition, each.produced, is_commit_due=is_commit_due)
         except trio.TooSlowError:
             code = ErrorCode.REQUEST_TIMED_OUT
         except KafkaError as refusal:
@@ -197,6 +194,16 @@ async def _wait(
             error_message=message,
         )
     return response
+
+
+async def _wait_for(partition: Partition, produced: Produced, *, is_commit_due: bool) -> None:
+    """Raise KafkaError."""
+    if is_commit_due:
+        await partition.wait_committed(
+            produced.end_offset, produced.leader_epoch, is_flush_due=produced.is_flush_due
+        )
+    else:
+        await partition.wait_durable(produced.end_offset)
 
 
 def _check_not_transactional(request: ProduceRequest) -> None:

@@ -51,9 +51,9 @@ class Flusher:
         that was deleted."""
 
     async def wait_durable(self, log: Log, end_offset: int) -> None:
-        """Return when everything before `end_offset` is durable. Raise KafkaError with
-        KAFKA_STORAGE_ERROR, and SyncFailed."""
-        while log.flushed_end < end_offset:
+        """Return when everything before `end_offset` is durable, or was truncated. Raise KafkaError
+        with KAFKA_STORAGE_ERROR, and SyncFailed."""
+        while log.flushed_end < min(end_offset, log.end_offset):
             if self._failure is not None:
                 raise SyncFailed(str(self._failure)) from self._failure
             under_way = self._under_way.get(log)

@@ -307,8 +307,12 @@ class Partition:
         """Return when all replicas in sync have what was appended before `end_offset` in that
         epoch. Raise KafkaError, also if this broker stops leading before."""
         if is_flush_due:
-            await self._flusher.wait_durable(self.log, end_offset)
+            await self.wait_durable(end_offset)
         await self._watermark.reach(end_offset, leader_epoch)
+
+    async def wait_durable(self, end_offset: int) -> None:
+        """Return when this broker's disk has what is before `end_offset`. Raise KafkaError."""
+        await self._flusher.wait_durable(self.log, end_offset)
 
     def fetch(self, offset: int, bytes_max: int, isolation: Isolation) -> Fetched:
         """What there is from an offset on. Raise KafkaError."""
