@@ -15,7 +15,7 @@ from pyk.metadata.controller import set_group_config
 from pyk.metadata.topics import TopicReference, delete_topics
 from pyk.replication.partition import Isolation, Marker
 from pyk.wire.prefixed import ControlType
-from tests.handlers.brokers import NOW_MS, create, produce
+from tests.handlers.brokers import NODE_ID, NOW_MS, change_partition, create, produce
 from tests.handlers.queues import (
     GROUP,
     TOPIC,
@@ -424,3 +424,15 @@ async def test_markers_alone_are_passed_over_and_what_is_behind_them_is_found(
     ann = Worker(broker, "ann", TOPIC)
     answer = await ann.fetch(max_bytes=1000, max_wait_ms=1000)
     assert acquired(answer) == [(300, 300, 1)]
+
+
+async def test_in_a_new_leader_epoch_the_partition_begins_from_what_was_kept(
+    broker: Context, autojump_clock: MockClock
+) -> None:
+    produce(broker, TOPIC, 3)
+    ann, bob = Worker(broker, "ann", TOPIC), Worker(broker, "bob", TOPIC)
+    await ann.fetch()
+    await ann.acknowledge((0, 0, ACCEPT))
+    for leader in (2, NODE_ID):
+        await change_partition(broker, TOPIC, leader=leader)
+    assert [(first, last) for first, last, _ in acquired(await bob.fetch())] == [(1, 2)]

@@ -98,6 +98,8 @@ class Share:
     ) -> None:
         self.key = key
         self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        """In which all that it keeps is written. With the next one comes another share."""
         self.machine: SharePartition | None = None
         """None until its state is read."""
         self.failure: KafkaError | None = None
@@ -116,9 +118,8 @@ class Share:
 
     def begin(self) -> None:
         """Read the state, at once or in time. Raise KafkaError."""
-        leader_epoch = self.partition.leader_epoch
         try:
-            state = self._surroundings.persister.read(self.key, leader_epoch=leader_epoch)
+            state = self._surroundings.persister.read(self.key, leader_epoch=self.leader_epoch)
             if isinstance(state, ShareState):
                 start = self._start_of(state)
                 if isinstance(start, int):
@@ -398,7 +399,7 @@ class Share:
         return self._surroundings.persister.write(
             self.key,
             state_epoch=self.machine.state_epoch,
-            leader_epoch=self.partition.leader_epoch,
+            leader_epoch=self.leader_epoch,
             start_offset=change.start_offset,
             delivery_complete_count=change.delivery_complete_count,
             batches=change.batches,

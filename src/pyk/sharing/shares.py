@@ -77,7 +77,11 @@ class Shares:
         key = SharePartitionKey(group_id, topic.topic_id, number)
         partition = self._replicas.leader_of(topic, number)
         share = self._shares.get(key)
-        if share is None or share.partition is not partition:
+        if (
+            share is None
+            or share.partition is not partition
+            or share.leader_epoch != partition.leader_epoch
+        ):
             share = self._shares[key] = Share(key, partition, self)
             self._by_group.setdefault(group_id, {})[key] = share
             share.begin()
