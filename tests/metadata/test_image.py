@@ -209,3 +209,12 @@ def test_a_leader_an_epoch_or_an_isr_is_no_part_of_a_shape() -> None:
     it.write(Put(partition_key(IDS[0], 1), encode(structs.replace(state, replicas=(3,)))))
     assert not it.image.topics["a"].has_shape_of(before.topics["a"])
     assert not it.image.has_same(["a"], before)
+
+
+def test_an_image_with_other_topics_than_its_history_has_says_that_it_does_not_know() -> None:
+    it = Followed()
+    it.write(topic("a", IDS[0]))
+    before = it.image
+    altered = structs.replace(before, topics={})
+    assert altered.topics_changed_since(before) is None
+    assert before.topics_changed_since(altered) is None

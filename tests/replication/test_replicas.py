@@ -316,7 +316,8 @@ def test_a_change_of_one_partition_is_no_work_for_all_others(replicas: Replicas)
     state = PartitionState((ME, OTHER), (OTHER,), OTHER, leader_epoch=4, partition_epoch=1)
     store.write(Put(partition_key(changed.topic_id, 0), encode(state)))
     topics = Counting(store.image.topics)
-    replicas.on_image(replace(store.image, topics=topics))
+    history = store.image.history.plus(store.image.revision, {}, topics)
+    replicas.on_image(replace(store.image, topics=topics, history=history))
     assert not changed.is_led
     assert len(list(replicas)) == 39
     assert topics.count < 5

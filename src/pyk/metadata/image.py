@@ -127,27 +127,38 @@ None of one that was created or deleted, or has more partitions."""
 
 
 class History:
-    """The last changes of topics. It is no part of what an image says: images with other histories
-    are equal."""
+    """The last changes of a table of topics. It is no part of what an image says: images with other
+    histories are equal."""
 
-    __slots__ = ("_begin", "_changes")
+    __slots__ = ("_begin", "_changes", "_topics")
 
-    def __init__(self, begin: int, changes: tuple[tuple[int, ChangedTopics], ...] = ()) -> None:
+    def __init__(
+        self,
+        begin: int,
+        topics: Mapping[str, Topic],
+        changes: tuple[tuple[int, ChangedTopics], ...] = (),
+    ) -> None:
         self._begin = begin
         """The revision since which there were no others."""
+        self._topics = topics
+        """What they led to."""
         self._changes = changes
-        """With the revisions that they led to."""
+        """With their revisions."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, History)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def plus(self, revision: int, changed: ChangedTopics) -> History:
+    def is_of(self, topics: Mapping[str, Topic]) -> bool:
+        return self._topics is topics
+
+    def plus(self, revision: int, changed: ChangedTopics, topics: Mapping[str, Topic]) -> History:
+        """The history of `topics`, which is what this change makes of the table."""
         changes, begin = self._changes, self._begin
         if len(changes) == HISTORY_MAX:
             begin, changes = changes[0][0], changes[1:]
-        return History(begin, (*changes, (revision, changed)))
+        return History(begin, topics, (*changes, (revision, changed)))
 
     def since(self, revision: int) -> ChangedTopics | None:
         """None if that is not known any more."""
@@ -163,7 +174,7 @@ class History:
         return found
 
 
-NO_HISTORY: Final = History(0)
+NO_HISTORY: Final = History(0, {})
 """Of an image that does not come from a store."""
 
 
@@ -187,7 +198,7 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
     @classmethod
     def load(cls, snapshot: Snapshot) -> ClusterImage:
         image = cls().apply(Changes(snapshot.revision, tuple(snapshot.entries)))
-        return replace(image, history=History(snapshot.revision))
+        return replace(image, history=History(snapshot.revision, image.topics))
 
     def apply(self, changes: Changes) -> ClusterImage:
         """The image after these, which are later than it."""
@@ -213,7 +224,7 @@ class ClusterImage(Struct, frozen=True, kw_only=True):
     def topics_changed_since(self, before: ClusterImage) -> ChangedTopics | None:
         """Those in which anything may be another than in an older image of the same store. None if
         that is not known."""
-        if self.history is NO_HISTORY or before.history is NO_HISTORY:
+        if not (self.history.is_of(self.topics) and before.history.is_of(before.topics)):
             return None
         if before.revision > self.revision:
             return None
@@ -324,11 +335,11 @@ class _Draft:
 
     def finished(self, revision: int) -> ClusterImage:
         self._show_partitions()
-        history = self._image.history
-        if history is NO_HISTORY:
-            history = History(self._image.revision)
+        history, topics = self._image.history, self._topics.finished()
+        if not history.is_of(self._image.topics):
+            history = History(self._image.revision, self._image.topics)
         if self._changed_topics:
-            history = history.plus(revision, self._changed_topics)
+            history = history.plus(revision, self._changed_topics, topics)
         return replace(
             self._image,
             revision=revision,
@@ -336,7 +347,7 @@ class _Draft:
             features=self._features,
             producer_ids=self._producer_ids,
             brokers=self._brokers.finished(),
-            topics=self._topics.finished(),
+            topics=topics,
             names=self._names.finished(),
             changed=self._changed.finished(),
             configured=self._configured.finished(),
