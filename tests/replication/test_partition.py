@@ -224,6 +224,21 @@ async def test_the_commit_of_another_leaders_batch_at_the_same_offset_is_no_comm
     assert await refusal_of(partition, 1, 6) is None
 
 
+async def test_a_wait_ends_with_its_epoch_also_if_the_next_one_follows_at_once() -> None:
+    partition = led(in_sync=frozenset({1, 2}))
+    produce(partition, batch(1))
+    heard: list[ErrorCode | None] = []
+
+    async def wait() -> None:
+        heard.append(await refusal_of(partition, 1, 4))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        elected_again(partition, epoch=6, in_sync=frozenset({1, 2}))
+    assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
 async def test_what_was_committed_before_the_role_was_lost_is_told() -> None:
     partition = led(in_sync=frozenset({1, 2}))
     produce(partition, batch(1))
