@@ -177,11 +177,11 @@ class Races:
 
     def retire(self, partition: TopicPartition) -> None:
         topic, log = self.topics[partition], self._log(partition)
-        if not topic.config.is_compacted:
-            topic.start_max = max(topic.start_max, log.end_offset)
         for _ in range(self.rng.choice((1, 2, 3))):
             if log.is_dropped:
                 return
+            if not topic.config.is_compacted:
+                topic.start_max = max(topic.start_max, log.end_offset)
             retirement = log.begin_retirement(self.now_ms, at_most=self.rng.choice((None, 1)))
             self._meanwhile()
             if retirement is not None:
