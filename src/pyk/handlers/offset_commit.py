@@ -6,7 +6,6 @@ A partition that does not exist is refused on its own. The group decides about a
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from pyk.handlers.group_calls import (
     parted,
     sorted_and_prepared,
     then,
-    to_the_end,
 )
 from pyk.metadata.image import ClusterImage
 from pyk.wire.messages.offset_commit import (
@@ -39,7 +37,7 @@ def handle(
     request: OffsetCommitRequest, call: Call, broker: Context
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     if is_wide(request.topics):
-        return to_the_end(partial(_commit_wide, request, call, broker), broker)
+        return _commit_wide(request, call, broker)
     known, unknown = _sorted_out(request.topics, call, broker.image)
     return _commit(_known(request, known), unknown, call, broker)
 
@@ -47,6 +45,8 @@ def handle(
 async def _commit_wide(
     request: OffsetCommitRequest, call: Call, broker: Context
 ) -> OffsetCommitResponse:
+    """If the client hangs up before it is decided, nothing is committed: what it commits meanwhile,
+    by another connection, would be undone."""
     known, unknown, prepared = await sorted_and_prepared(
         request.group_id,
         request.topics,

@@ -6,7 +6,6 @@ Since v5 the offsets join the transaction here. Before that AddOffsetsToTxn has 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ from pyk.handlers.group_calls import (
     parted,
     sorted_and_prepared,
     then,
-    to_the_end,
 )
 from pyk.handlers.transaction_calls import Refusals, Support, Writer, join
 from pyk.log.guards import UNGUARDED, Guard
@@ -47,7 +45,7 @@ def handle(
     request: TxnOffsetCommitRequest, call: Call, broker: Context
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     if is_wide(request.topics):
-        return to_the_end(partial(_answer_wide, request, call, broker), broker)
+        return _answer_wide(request, call, broker)
     known, unknown = _sorted_out(request.topics, broker.image)
     return _answer(_known(request, known), unknown, call, broker)
 
@@ -55,6 +53,8 @@ def handle(
 async def _answer_wide(
     request: TxnOffsetCommitRequest, call: Call, broker: Context
 ) -> TxnOffsetCommitResponse:
+    """If the client hangs up before it is decided, nothing is committed: its transaction may end
+    meanwhile, and the next one would commit it."""
     known, unknown, prepared = await sorted_and_prepared(
         request.group_id,
         request.topics,
