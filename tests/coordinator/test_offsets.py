@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -69,6 +69,7 @@ class Coordinator:
         self.config = BrokerConfig(**config)
         self.image = image_of({TOPIC: b"0"})
         self.log_is_full = False
+        self.refuses: Callable[[Sequence[Record]], bool] = lambda records: False
         self.log: list[tuple[bytes, bytes | None, int | None] | TransactionEnd] = []
         """Keys, values, and whose transaction they belong to."""
         self.now = 1000.0
@@ -163,7 +164,7 @@ class Coordinator:
         return reply.response
 
     def _perform(self, decision: Decision) -> None:
-        if decision.records and self.log_is_full:
+        if decision.records and (self.log_is_full or self.refuses(decision.records)):
             assert decision.otherwise is not None
             decision = decision.otherwise(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
         producer_id = None if decision.transaction is None else decision.transaction.producer_id
@@ -312,6 +313,28 @@ def test_offsets_that_a_full_log_keeps_alive_go_when_there_is_room(it: Coordinat
     it.pass_time(8 * DAY)
     assert len(it.listed) == 3
     it.log_is_full = False
+    it.pass_time(RETRY_AFTER)
+    assert it.listed == []
+
+
+@pytest.mark.parametrize(("group_id", "limit"), [(GROUP, 1000), ("g" * 30_000, 10)])
+def test_offsets_that_are_too_old_are_deleted_in_batches_that_the_log_takes(
+    it: Coordinator, group_id: str, limit: int
+) -> None:
+    it.commit(dict.fromkeys(range(2 * limit + 5), 5), group_id=group_id)
+    it.refuses = lambda records: len(records) > limit
+    it.pass_time(8 * DAY)
+    assert it.listed == []
+
+
+def test_a_group_whose_old_offsets_the_log_keeps_keeps_no_others(it: Coordinator) -> None:
+    names = [f"g{number}" for number in range(5)]
+    for name in names:
+        it.commit({0: 5}, group_id=name)
+    it.refuses = lambda records: any(getattr(r.key, "group", "") == "g2" for r in records)
+    it.pass_time(8 * DAY)
+    assert it.listed == ["g2"]
+    it.refuses = lambda records: False
     it.pass_time(RETRY_AFTER)
     assert it.listed == []
 

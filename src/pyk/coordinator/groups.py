@@ -57,6 +57,8 @@ CLEANING: Final = Timer("", "expire offsets")
 ABANDONED: Final = Timer("", "delete offsets of topics that are gone")
 DELETED_AT_ONCE: Final = 1000
 """Tombstones in one batch."""
+DELETED_BYTES_AT_ONCE: Final = 100_000
+"""Of names in them: a group's may have 32 KiB."""
 
 
 class Groups:
@@ -412,7 +414,9 @@ class Groups:
             # A share group has no offsets, and stays until it is deleted.
             if group is None or isinstance(group, ShareGroup):
                 continue
-            records = self._outdated(group)
+            records, is_all = self._outdated(group)
+            if not is_all:
+                self._to_clean.append(group.group_id)
             if records:
                 self._surroundings.timers.set(CLEANING, now)
                 return Decision(records, otherwise=self._clean_again(group, now))
@@ -421,28 +425,36 @@ class Groups:
 
     def _clean_again(self, group: Group, now: float) -> Callable[[KafkaError], Decision]:
         def try_later(_: KafkaError) -> Decision:
-            self._to_clean.append(group.group_id)
+            """Behind the others: it may be this group's records that the log does not take."""
+            if self._to_clean and self._to_clean[-1] == group.group_id:
+                self._to_clean.pop()
+            self._to_clean.insert(0, group.group_id)
             self._surroundings.timers.set(CLEANING, now + RETRY_AFTER)
             return Decision()
 
         return try_later
 
-    def _outdated(self, group: Group) -> list[Record]:
+    def _outdated(self, group: Group) -> tuple[list[Record], bool]:
+        """What deletes what is too old, as much of it as fits a batch, and whether that is all."""
         committed = self.offsets.of(group.group_id)
         pending = self.offsets.pending(group.group_id)
-        old = list(
-            offsets.expired(
-                group,
-                committed,
-                now_ms=self._surroundings.now_ms(),
-                retention_minutes=self._surroundings.config().offsets_retention_minutes,
-                pending=pending,
-            )
-        )
+        old: list[Record] = []
+        size = 0
+        for record in offsets.expired(
+            group,
+            committed,
+            now_ms=self._surroundings.now_ms(),
+            retention_minutes=self._surroundings.config().offsets_retention_minutes,
+            pending=pending,
+        ):
+            old.append(record)
+            size += len(group.group_id) + len(record.key.topic)
+            if len(old) == DELETED_AT_ONCE or size > DELETED_BYTES_AT_ONCE:
+                return old, False
         is_left = pending or len(old) < sum(map(len, committed.values()))
         if not is_left and _is_deletable(group):
             old += group.tombstones()
-        return old
+        return old, True
 
 
 def _has_same_topics(
