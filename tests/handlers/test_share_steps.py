@@ -444,9 +444,13 @@ async def test_a_move_that_is_told_outlives_a_power_cut() -> None:
 # A state that is lost
 
 
-async def test_a_group_whose_state_is_lost_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+async def test_a_group_whose_state_is_lost_begins_anew(
+    caplog: pytest.LogCaptureFixture, reset: str
+) -> None:
+    """At the start of the log, wherever new groups begin: what was not delivered is not lost."""
     async with open_broker() as broker:
-        await configure(broker, share_auto_offset_reset="earliest")
+        await configure(broker, share_auto_offset_reset=reset)
         await move(broker)
         await join(broker)
         await settled(broker.share_coordinator.persister.delete(key(broker, 0)))

@@ -162,9 +162,8 @@ class ShareLifecycle:
             async with self.turn(key.group_id):
                 epoch = _epoch_of(shard, key)
                 if epoch is not None and await self._is_missing(key):
-                    kept = self._persister().initialize(
-                        key, state_epoch=epoch, start_offset=UNKNOWN_OFFSET
-                    )
+                    # At the start of the log: what was not delivered may be anywhere in it.
+                    kept = self._persister().initialize(key, state_epoch=epoch, start_offset=0)
                     if kept is not None:
                         await kept
                     logger.warning("the state of %s was lost, and it begins anew", key.text)

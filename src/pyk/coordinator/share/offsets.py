@@ -105,11 +105,15 @@ class ShareOffsets:
         group, image = self._surroundings.groups.get(group_id), self._surroundings.image
         if not isinstance(group, ShareGroup):
             return {}
-        return {
-            topic_id: _all_of(image.topics[image.names[topic_id]])
-            for topic_id in group.share_partitions.deleting
-            if topic_id in image.names
-        }
+        there, found = group.share_partitions, dict[Uuid, Known]()
+        for topic_id in there.deleting:
+            if topic_id in image.names:
+                name, partitions = _all_of(image.topics[image.names[topic_id]])
+                begun = there.initialized.get(topic_id)
+                # Some may have begun again since.
+                left = partitions if begun is None else partitions - begun.partitions
+                found[topic_id] = Known(name, left)
+        return found
 
     def has_states(self, group_id: str) -> bool:
         """Whether it is a share group that may have some."""
