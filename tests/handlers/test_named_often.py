@@ -91,13 +91,19 @@ CASES: dict[str, tuple[Any, int, Any, Callable[[Any], list[Any]]]] = {
 }
 
 
+@pytest.mark.parametrize("flush_interval", [1, 2**63 - 1])
 @pytest.mark.parametrize(
     ("handle", "version", "request_", "lists"), CASES.values(), ids=CASES.keys()
 )
 async def test_there_is_one_list_for_all_answers(
-    handle: Any, version: int, request_: Any, lists: Callable[[Any], list[Any]]
+    handle: Any,
+    version: int,
+    request_: Any,
+    lists: Callable[[Any], list[Any]],
+    flush_interval: int,
 ) -> None:
-    async with open_context({}) as broker:
+    static = {"log.flush.interval.messages": str(flush_interval)}
+    async with open_context(static) as broker:
         await begin(broker)
         await find(broker, GROUP)
         await commit(broker, 5, GROUP)

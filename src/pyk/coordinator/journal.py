@@ -240,7 +240,8 @@ class Journal:
 
     def is_committed(self, end_offset: int) -> bool:
         """Whether what is before that offset is where it has to be for an answer."""
-        is_durable = end_offset > self._flush_due_before
+        log = self._partition.log
+        is_durable = end_offset > self._flush_due_before or end_offset <= log.flushed_end
         return is_durable and self._partition.is_committed(end_offset, self.leader_epoch)
 
     async def wait_committed(self, end_offset: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from inspect import isawaitable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import trio
@@ -13,7 +14,7 @@ from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
 from pyk.metadata.image import ClusterImage, Topic
-from pyk.turns import Work, answered, in_turns
+from pyk.turns import TURN_SECONDS, Work, answered, in_turns
 
 if TYPE_CHECKING:
     from pyk.coordinator.groups import Groups
@@ -185,12 +186,25 @@ def once_each(
 ) -> Iterator[A | Awaitable[A]]:
     """What is said of each. Of a group that is named again the same is said again: a few bytes of a
     request bring no second copy of a large answer."""
-    known: dict[str, A] = {}
+    known: dict[str, A | Awaitable[A]] = {}
     for group_id in group_ids:
-        outcome = known[group_id] if group_id in known else ask(group_id)
-        if not isawaitable(outcome):
-            known[group_id] = outcome
-        yield outcome
+        if group_id not in known:
+            outcome = ask(group_id)
+            known[group_id] = _Shared(outcome) if isawaitable(outcome) else outcome
+        yield known[group_id]
+
+
+class _Shared(Awaitable[A]):
+    """An outcome that several wait for, one after the other."""
+
+    def __init__(self, outcome: Awaitable[A]) -> None:
+        self._outcome = outcome
+        self._found: list[A] = []
+
+    def __await__(self) -> Generator[Any, Any, A]:
+        if not self._found:
+            self._found.append((yield from self._outcome.__await__()))
+        return self._found[0]
 
 
 def together(
@@ -217,4 +231,11 @@ async def _all_of(
     answer: Callable[[list[Any]], B],
 ) -> B:
     asked = await outcomes if isawaitable(outcomes) else outcomes
-    return answer([await o if isawaitable(o) else o for o in asked])
+    found = []
+    turn_ends = perf_counter() + TURN_SECONDS
+    for outcome in asked:
+        found.append(await outcome if isawaitable(outcome) else outcome)
+        if perf_counter() > turn_ends:
+            await trio.lowlevel.checkpoint()
+            turn_ends = perf_counter() + TURN_SECONDS
+    return answer(found)

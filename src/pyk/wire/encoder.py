@@ -2,7 +2,8 @@
 
 An encoder returns chunks to be sent one after the other: bytes, and record batches as they were
 given (a view, or a slice of a file), uncopied unless they are small. It tells the error codes that
-it writes: who counts them need not look for them.
+it writes: who counts them need not look for them. Those in an array that is `often_same` it tells
+once.
 """
 
 from __future__ import annotations

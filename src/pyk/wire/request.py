@@ -13,12 +13,12 @@ from pyk.wire.headers import RequestHeader, ResponseHeader
 from pyk.wire.message import layout
 from pyk.wire.primitives import OBJECTS_MAX
 from pyk.wire.shapes import Chunks, Encoder, Note, ignore
-from pyk.wire.source import packed
+from pyk.wire.source import COPIED_BYTES_MAX, packed
 
 HEADER_BYTES_MAX = 36_864
+"""The longest client id there can be, and room for tagged fields that we do not know."""
 FRAME_BYTES_MAX = 2**31 - 1
 """As many as a frame's size can say."""
-"""The longest client id there can be, and room for tagged fields that we do not know."""
 
 
 def read_header(frame: Buffer) -> tuple[RequestHeader, int]:
@@ -77,7 +77,10 @@ def response_encoder(
         size = head_bytes + (len(first) if len(chunks) == 1 else sum(map(len, chunks)))
         if size > FRAME_BYTES_MAX:
             raise ProtocolError(f"an answer to {key.name} of {size} bytes has no frame")
-        chunks[0] = pack(size, correlation_id) + first
+        if len(first) <= COPIED_BYTES_MAX:
+            chunks[0] = pack(size, correlation_id) + first
+        else:
+            chunks.insert(0, pack(size, correlation_id))
         return chunks
 
     return encode_framed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ from pyk.wire.message import Layout, layout
 
 COPIED_BYTES_MAX = 4_096
 """Records up to this size are copied: a view or one more chunk costs more than moving them."""
+REPEATED_BYTES_MAX = 64
+"""The same of what is there several times: a chunk takes as much memory as that."""
 
 
 class Source:
@@ -80,12 +83,14 @@ def packed(formats: str) -> struct.Struct:
 
 
 def gathered(pieces: list[Any]) -> list[Any]:
-    """The same bytes in fewer chunks: small ones are joined, and large ones are not copied, since
-    the same may be there many times."""
+    """The same bytes in fewer chunks: small ones are joined. Large ones are not copied, and none
+    that is there again and again."""
     chunks: list[bytes] = []
     small: list[bytes] = []
+    times = Counter(map(id, pieces))
     for piece in pieces:
-        if len(piece) <= COPIED_BYTES_MAX:
+        size_max = COPIED_BYTES_MAX if times[id(piece)] == 1 else REPEATED_BYTES_MAX
+        if len(piece) <= size_max:
             small.append(piece)
             continue
         chunks += [b"".join(small), piece]
