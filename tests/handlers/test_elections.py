@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from pyk.coordinator.internal_topics import TRANSACTION_TOPIC
 from pyk.errors import ErrorCode
 from pyk.handlers import delete_topics, fetch, write_txn_markers
 from pyk.handlers import produce as produce_
@@ -20,6 +21,7 @@ from pyk.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from tests.coordinator import transactional_client as transactions
 from tests.handlers.brokers import (
     HERE,
     NODE_ID,
@@ -31,6 +33,8 @@ from tests.handlers.brokers import (
     open_context,
     produce,
 )
+from tests.handlers.queues import TOPIC as JOBS
+from tests.handlers.queues import Worker, acquired, of_partition, open_queue
 from tests.log.test_log import batch
 
 TOPIC = "orders"
@@ -154,3 +158,74 @@ async def test_with_acks_1_the_disk_is_waited_for_and_no_other_replica(broker: C
     assert await produced(broker, acks=1) == ErrorCode.NONE
     log = broker.leader_of(TOPIC, 0).log
     assert (log.flushed_end, log.high_watermark) == (1, 0)
+
+
+async def test_who_waits_with_the_share_of_the_last_epoch_leaves_the_timer_of_the_new_one(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_queue() as broker:
+        ann, bob, eve, joe = (Worker(broker, name, JOBS) for name in ("ann", "bob", "eve", "joe"))
+        await ann.fetch()
+        codes: list[int] = []
+
+        async def wait() -> None:
+            codes.append(of_partition(await bob.fetch(max_wait_ms=100_000)).error_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await change_partition(broker, JOBS, leader=NODE_ID)
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        await eve.fetch()
+        produce(broker, JOBS, 1)
+        assert acquired(await eve.fetch()) == [(0, 0, 1)]
+        assert acquired(await joe.fetch(max_wait_ms=60_000)) == [(0, 0, 2)]
+
+
+async def test_a_broker_that_does_not_lead_hands_out_nothing(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with open_queue() as broker:
+        bob = Worker(broker, "bob", JOBS)
+        await bob.fetch()
+        produce(broker, JOBS, 1)
+        codes: list[int] = []
+
+        async def wait() -> None:
+            found = of_partition(await bob.fetch(max_wait_ms=60_000, min_bytes=10_000))
+            assert not found.acquired_records
+            codes.append(found.error_code)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await change_partition(broker, JOBS, leader=OTHER)
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+async def test_a_transaction_is_complete_when_its_marker_is_committed(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Also if its coordinator is elected anew when the marker is on the log and no more."""
+    static = {"transaction.state.log.num.partitions": "1", "transaction.state.log.min.isr": "1"}
+    async with open_context(static, others={OTHER: HERE}) as broker:
+        await create(broker, transactions.TOPIC, replicas=2)
+        await change_partition(broker, transactions.TOPIC, leader=NODE_ID, isr=(NODE_ID,))
+        await transactions.find_coordinators(broker)
+        await change_partition(broker, TRANSACTION_TOPIC, leader=NODE_ID, isr=(NODE_ID,))
+        client = transactions.Client(broker, transactions.V2)
+        await client.init()
+        await client.write(b"one")
+        await change_partition(broker, transactions.TOPIC, isr=(NODE_ID, OTHER))
+        await client.end(commit=True)
+        await transactions.settled(broker)
+        log = broker.leader_of(transactions.TOPIC, 0).log
+        assert log.high_watermark < log.end_offset
+        for _ in range(2):
+            assert transactions.status(broker) == "PrepareCommit"
+            await change_partition(broker, TRANSACTION_TOPIC, leader=NODE_ID)
+            await transactions.settled(broker)
+        await change_partition(broker, transactions.TOPIC, isr=(NODE_ID,))
+        await trio.sleep(60)
+        assert transactions.status(broker) == "CompleteCommit"
+        assert log.last_stable_offset == log.end_offset

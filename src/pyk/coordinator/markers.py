@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyk.coordinator.internal_topics import GROUP_TOPIC
 from pyk.errors import ErrorCode, KafkaError
+from pyk.log.config import INT64_MAX
 from pyk.metadata.mirror import Mirror
-from pyk.replication.partition import Marker, Partition, Produced
+from pyk.replication.partition import Marker, Partition
 from pyk.replication.replicas import Replicas
 from pyk.types import TopicPartition
 
@@ -24,19 +25,20 @@ class Written(NamedTuple):
     """A marker that is on the log of a partition."""
 
     led: Partition
-    produced: Produced
+    end_offset: int
+    leader_epoch: int
+    is_flush_due: bool
 
     @property
     def is_committed(self) -> bool:
-        produced = self.produced
-        is_durable = not produced.is_flush_due
-        return is_durable and self.led.is_committed(produced.end_offset, produced.leader_epoch)
+        is_durable = not self.is_flush_due
+        return is_durable and self.led.is_committed(self.end_offset, self.leader_epoch)
 
     async def wait_committed(self) -> None:
         """Raise KafkaError."""
-        end_offset, leader_epoch = self.produced.end_offset, self.produced.leader_epoch
-        is_flush_due = self.produced.is_flush_due
-        await self.led.wait_committed(end_offset, leader_epoch, is_flush_due=is_flush_due)
+        await self.led.wait_committed(
+            self.end_offset, self.leader_epoch, is_flush_due=self.is_flush_due
+        )
 
 
 class Markers:
@@ -71,11 +73,17 @@ class Markers:
             produced = self._groups().at(partition.partition).end_transaction(marker)
         else:
             produced = led.end_transaction(marker, self._now_ms())
-        return Written(led, produced)
+        return Written(led, produced.end_offset, produced.leader_epoch, produced.is_flush_due)
 
-    def has_ended(self, partition: TopicPartition, marker: Marker) -> bool:
-        """Whether it is there already, as far as one can tell. Raise KafkaError."""
-        return self._leader_of(partition).has_ended(marker)
+    def written_before(self, partition: TopicPartition, marker: Marker) -> Written | None:
+        """The marker, if it is there already, as far as one can tell: it may not be committed, nor
+        flushed where that is asked for. Raise KafkaError."""
+        led = self._leader_of(partition)
+        if not led.has_ended(marker):
+            return None
+        log = led.log
+        is_flush_due = log.config.flush_messages != INT64_MAX and log.flushed_end < log.end_offset
+        return Written(led, log.end_offset, led.leader_epoch, is_flush_due)
 
     def _is_without_log(self, partition: TopicPartition) -> bool:
         topic = self._mirror.image.topics.get(partition.topic)

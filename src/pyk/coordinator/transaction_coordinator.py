@@ -258,9 +258,11 @@ class TransactionCoordinator:
 
     def _tell(self, partition: TopicPartition, ending: _Ending) -> None:
         try:
-            if ending.marking.is_resumed and self.markers.has_ended(partition, ending.marker):
-                return
-            written = self.markers.write(partition, ending.marker)
+            written = None
+            if ending.marking.is_resumed:
+                written = self.markers.written_before(partition, ending.marker)
+            if written is None:
+                written = self.markers.write(partition, ending.marker)
         except KafkaError as refusal:
             if not _is_nothing_to_end(partition, ending, refusal):
                 ending.left.append(partition)

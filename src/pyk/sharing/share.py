@@ -170,9 +170,10 @@ class Share:
         self.wake_all()
 
     def check(self) -> None:
-        """Raise KafkaError."""
+        """Raise KafkaError, also if the leader epoch is over to which this belongs."""
         if self.failure is not None:
             raise self.failure
+        self.partition.check_leads(self.leader_epoch)
 
     def _give_up(self, refusal: KafkaError) -> KafkaError:
         """What a client hears if its state cannot be read or written, after which it is read anew

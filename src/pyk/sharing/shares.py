@@ -77,14 +77,14 @@ class Shares:
         key = SharePartitionKey(group_id, topic.topic_id, number)
         partition = self._replicas.leader_of(topic, number)
         share = self._shares.get(key)
-        if (
-            share is None
-            or share.partition is not partition
-            or share.leader_epoch != partition.leader_epoch
-        ):
-            share = self._shares[key] = Share(key, partition, self)
-            self._by_group.setdefault(group_id, {})[key] = share
-            share.begin()
+        if share is not None:
+            if share.partition is partition and share.leader_epoch == partition.leader_epoch:
+                return share
+            self.forget(share)
+            share.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        share = self._shares[key] = Share(key, partition, self)
+        self._by_group.setdefault(group_id, {})[key] = share
+        share.begin()
         return share
 
     def known(self, group_id: str, topic: Topic, number: int) -> Share:
@@ -205,6 +205,8 @@ class Shares:
         self._start_soon(run)
 
     def note_deadline(self, share: Share) -> None:
+        if self._shares.get(share.key) is not share:
+            return  # Another has taken its place, and its timer.
         deadline = share.deadline()
         if deadline is None:
             self._timers.cancel(share.key)
