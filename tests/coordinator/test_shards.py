@@ -463,3 +463,43 @@ async def test_a_shard_that_waits_for_a_commit_keeps_no_other_from_loading() -> 
             await change_partition(broker, GROUP_TOPIC, isr=(NODE_ID,))
             await first.wait_loaded()
             assert see(first) == ["one", "two"]
+
+
+async def test_two_retries_of_one_shard_begin_it_once(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One in the last epoch, and one in this: both would begin it while the other loads it."""
+
+    class Refusing(Tally):
+        refuses = True
+
+        def apply(self, record: Record) -> None:
+            if Refusing.refuses:
+                raise ZeroDivisionError
+            super().apply(record)
+
+    made: list[Shard[Tally]] = []
+    async with of_two() as broker:
+        async with running(parts_of(broker)) as shards:
+            add(await loaded(shards), word("first"))
+        async with running(parts_of(broker), Refusing) as shards:
+            await trio.sleep(0.3)
+            await elect(broker, NODE_ID)
+            shards.on_image(broker.image)
+            await trio.sleep(0.2)
+            Refusing.refuses = False
+            # What is loaded is not committed, so that loading takes a while.
+            await change_partition(broker, GROUP_TOPIC, isr=(NODE_ID, OTHER))
+            stored = Journal(led(), TYPES, OPTIONS).encoded([word("late")], NOW_MS)
+            partition = broker.leader_of(GROUP_TOPIC, 0)
+            partition.produce(bytearray(build_batch(stored)), acks=1, now_ms=NOW_MS)
+            for _ in range(30):
+                await trio.sleep(0.1)
+                made += [shard for shard in shards if shard not in made]
+            await change_partition(broker, GROUP_TOPIC, isr=(NODE_ID,))
+            shards.on_image(broker.image)
+            await trio.sleep(3)
+            made += [shard for shard in shards if shard not in made]
+            assert [shard for shard in made if not shard.is_dropped] == list(shards)
+            assert [shard for shard in made if shard.is_loaded] == list(shards)
+            assert "first" in see(shards.at(0))

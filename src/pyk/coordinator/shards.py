@@ -85,7 +85,9 @@ class Shards(Generic[M]):
         self._shards: dict[int, Shard[M]] = {}
         self._topic: Topic | None = None
         self._to_load, self._loads = trio.open_memory_channel[tuple[int, Shard[M]]](math.inf)
-        self._to_retry, self._retries = trio.open_memory_channel[tuple[int, float]](math.inf)
+        self._to_retry, self._retries = trio.open_memory_channel[
+            tuple[int, Shard[M] | None, float]
+        ](math.inf)
         self._patience: dict[int, float] = {}
         """By those that could not be loaded: how long they waited before they were tried again."""
         self._compared: tuple[ClusterImage, ClusterImage, TopicChanges] | None = None
@@ -211,7 +213,7 @@ class Shards(Generic[M]):
         try:
             self._begin(topic, number, has_failed=has_failed)
         except KafkaError as refusal:
-            self._try_later(number, str(refusal))
+            self._try_later(number, None, str(refusal))
 
     def _begin(self, topic: Topic, number: int, *, has_failed: bool = False) -> Shard[M]:
         """Raise KafkaError."""
@@ -269,9 +271,9 @@ class Shards(Generic[M]):
             return  # Its log may have been truncated meanwhile.
         shard.fail()
         if self._shards.get(number) is shard:
-            self._try_later(number, why)
+            self._try_later(number, shard, why)
 
-    def _try_later(self, number: int, why: str) -> None:
+    def _try_later(self, number: int, failed: Shard[M] | None, why: str) -> None:
         before = self._patience.get(number)
         patience = RETRY_MIN if before is None else min(2 * before, RETRY_MAX)
         self._patience[number] = patience
@@ -282,18 +284,21 @@ class Shards(Generic[M]):
             patience,
             why,
         )
-        self._to_retry.send_nowait((number, patience))
+        self._to_retry.send_nowait((number, failed, patience))
 
     async def _retry(self, nursery: trio.Nursery) -> None:
-        async for number, patience in self._retries:
-            nursery.start_soon(self._begin_again, number, patience)
+        async for number, failed, patience in self._retries:
+            nursery.start_soon(self._begin_again, number, failed, patience)
 
-    async def _begin_again(self, number: int, patience: float) -> None:
+    async def _begin_again(self, number: int, failed: Shard[M] | None, patience: float) -> None:
+        """Unless another has taken the place of the one that has failed."""
         await trio.sleep(patience)
-        topic, shard = self._topic, self._shards.get(number)
-        is_needed = shard is None or shard.has_failed
+        topic = self._topic
+        is_needed = self._shards.get(number) is failed
         if topic is not None and self._is_led_here(topic, number) and is_needed:
-            self._shards.pop(number, None)
+            if failed is not None:
+                del self._shards[number]
+                failed.drop()
             self._begin_or_retry(topic, number, has_failed=True)
 
     def _note_deadline(self, deadline: float) -> None:
