@@ -58,7 +58,8 @@ class Watermark:
         """Return when everything before `offset` is committed. Raise KafkaError if it was not when
         the leader epoch ended."""
         if epoch != self.epoch:
-            raise self._refusal if self.epoch is None and self._refusal else self._over(epoch)
+            known = self._refusal if self.epoch is None else None
+            raise self._over(epoch) if known is None else KafkaError(known.code, known.message)
         if self._log.high_watermark >= offset:
             return
         wait = _Wait(offset)
