@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,10 +15,16 @@ from pyk.log.config import LogConfig
 from pyk.log.log import Log
 from pyk.log.producers import Producer, Producers
 from pyk.log.segment import file_name
-from pyk.log.snapshots import QUICK_PRODUCERS, Snapshot, Snapshots, encode_snapshot
+from pyk.log.snapshots import (
+    QUICK_PRODUCERS,
+    Snapshot,
+    Snapshots,
+    decode_snapshot,
+    encode_snapshot,
+)
 from pyk.types import Buffer
-from pyk.wire.batch import read_header
-from tests.log.test_log import ANN, BOB, HOME, add, batch, names
+from pyk.wire.batch import ControlType, read_header
+from tests.log.test_log import ANN, BOB, HOME, add, batch, marker, names
 from tests.simulated_disk import SimulatedDisk, SimulatedFile
 
 CONFIG = LogConfig()
@@ -166,7 +174,7 @@ def test_two_flushes_at_once_write_it_once(tmp_path: Path) -> None:
     snapshots = Snapshots(RealDisk(), tmp_path, [])
     for number in range(QUICK_PRODUCERS + 1):
         producers.update(read_header(batch(producer_id=number, sequence=0)))
-    snapshot = snapshots.take(7, producers)
+    snapshot = snapshots.take(7, list(producers))
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: snapshot.sync(), range(8)))
     data = (tmp_path / file_name(7, ".snapshot")).read_bytes()
@@ -223,3 +231,184 @@ def test_one_that_was_not_synced_can_be_again(disk: SimulatedDisk) -> None:
     snapshot.sync()
     assert snapshot.is_durable
     assert disk.read(HOME / "snapshot") == encode_snapshot([Producer(ANN)])
+
+
+AGED = LogConfig(retention_ms=1000)
+LATER_MS = 10**9
+
+
+def with_an_old_segment(disk: SimulatedDisk) -> Log:
+    """All that is left of its producer once that is retired is the snapshot at offset 1."""
+    log = Log.open(disk, HOME, AGED)
+    add(log, batch(1, producer_id=ANN, sequence=0))
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    log.roll()
+    return log
+
+
+def add_recent(log: Log) -> int:
+    add(log, batch(LATER_MS))
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    return log.end_offset
+
+
+def recovered(disk: SimulatedDisk, end: int) -> Log:
+    return Log.open(disk, HOME, AGED, recovery_point=end, high_watermark=end)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_segments_stay_until_a_torn_snapshot_was_made_anew(seed: int) -> None:
+    """Power fails before it is synced, and the broker is killed after retention."""
+    disk = SimulatedDisk()
+    with_an_old_segment(disk)
+    disk.sync_directory(HOME)
+    disk = disk.power(Random(seed))
+    log = recovered(disk, 1)
+    if names(disk, ".log") != [0, 1]:
+        log.roll()
+    end = add_recent(log)
+    assert log.retire(LATER_MS) == 1
+    for survivor in (disk.kill9(), disk.synced()):
+        assert recovered(survivor, end).producers == log.producers
+    assert log.producers.get(ANN) is not None
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_snapshot_that_was_found_is_synced_before_segments_go(is_clean: bool) -> None:
+    """Who wrote it was killed before it was synced. It may have been closed cleanly since."""
+    disk = SimulatedDisk()
+    with_an_old_segment(disk)
+    disk = disk.kill9()
+    log = recovered(disk, 0)
+    log.advance_high_watermark(1)
+    end = add_recent(log)
+    if is_clean:
+        log.close()
+        log = Log.open(disk, HOME, AGED, high_watermark=end)
+    assert log.retire(LATER_MS) == 1
+    assert names(disk.synced(), ".log") == [1]
+    assert recovered(disk.synced(), end).producers.get(ANN) is not None
+
+
+def test_what_a_full_disk_did_not_take_is_not_durable(disk: SimulatedDisk) -> None:
+    disk.capacity = 1_000
+    log = Log.open(disk, HOME, AGED)
+    add(log, batch(1, producer_id=ANN, sequence=0))
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    disk.capacity = disk.used
+    assert log.retire(LATER_MS) == 0
+    assert "stay" in str(log.untold_failure())
+    assert recovered(disk.kill9(), 1).producers.get(ANN) is not None
+    disk.capacity = None
+    assert log.retire(LATER_MS) == 1
+    assert log.untold_failure() is None
+    assert recovered(disk.kill9(), 1).producers.get(ANN) is not None
+
+
+def test_what_a_full_disk_did_not_take_holds_back_no_other_segments(disk: SimulatedDisk) -> None:
+    log = with_an_old_segment(disk)
+    add(log, batch(1, producer_id=BOB, sequence=0))
+    log.advance_high_watermark(log.end_offset)
+    log.flush()
+    disk.capacity = disk.used
+    assert log.retire(LATER_MS) == 1
+    assert log.start_offset == 1
+    assert log.retire(LATER_MS) == 0
+    assert recovered(disk.kill9(), 2).producers == log.producers
+
+
+class WithoutSnapshots(SimulatedDisk):
+    """There is no descriptor left for them."""
+
+    refuses = True
+
+    def open(self, path: Path, *, must_exist: bool = False) -> SimulatedFile:
+        if self.refuses and path.suffix == ".snapshot":
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().open(path, must_exist=must_exist)
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+def test_retention_makes_a_snapshot_that_a_roll_could_not_make(has_more: bool) -> None:
+    """From what is known if nothing was appended since, or else from the batches."""
+    disk = WithoutSnapshots()
+    log = with_an_old_segment(disk)
+    if has_more:
+        add_recent(log)
+        add(log, batch(LATER_MS, producer_id=ANN, sequence=1))
+    assert names(disk, ".snapshot") == []
+    log.advance_start(1)
+    assert log.retire(LATER_MS) == 0
+    assert "stay" in str(log.untold_failure())
+    disk.refuses = False
+    assert log.retire(LATER_MS) == 1
+    log.flush()
+    end = log.end_offset
+    assert recovered(disk.synced(), end).producers == log.producers
+    known = decode_snapshot(content(disk, 1))
+    assert [producer.last_sequence for producer in known] == [0]
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_snapshot_is_made_from_the_last_one_that_is_good(
+    disk: SimulatedDisk, is_clean: bool
+) -> None:
+    """Of transactions and markers, too."""
+    log = Log.open(disk, HOME, AGED)
+    for sequence in range(8):
+        add(log, batch(1, producer_id=ANN, sequence=sequence, is_transactional=True))
+        add(log, batch(1, producer_id=BOB, sequence=sequence))
+        if sequence % 3 == 1:
+            outcome = ControlType.ABORT if sequence % 2 else ControlType.COMMIT
+            add(log, marker(ANN, outcome))
+        if sequence in (2, 5):
+            log.roll()
+    log.roll()
+    base = log.end_offset
+    end = add_recent(log)
+    expected = content(disk, base)
+    log.close()
+    for offset in names(disk, ".snapshot")[1:3]:
+        disk.flip_bit(HOME / file_name(offset, ".snapshot"), 10, 0)
+    log = Log.open(disk, HOME, AGED, high_watermark=end) if is_clean else recovered(disk, end)
+    assert log.retire(LATER_MS) == 3
+    assert content(disk, base) == expected
+
+
+@pytest.mark.parametrize("meanwhile", ["truncate", "clear"])
+def test_what_was_found_out_of_batches_that_are_gone_is_not_written(meanwhile: str) -> None:
+    disk = WithoutSnapshots()
+    log = with_an_old_segment(disk)
+    add_recent(log)
+    disk.refuses = False
+    retirement = log.begin_retirement(LATER_MS)
+    assert retirement is not None
+    retirement.run()
+    if meanwhile == "truncate":
+        log.truncate(0)
+    else:
+        log.clear(0)
+    log.end_retirement(retirement)
+    assert names(disk, ".snapshot") == []
+    add(log, batch(1, producer_id=BOB, sequence=0))
+    end = log.end_offset
+    log.roll()
+    add_recent(log)
+    assert log.retire(LATER_MS) == 1
+    assert [each.producer_id for each in decode_snapshot(content(disk, end))] == [BOB]
+
+
+def test_a_clean_start_syncs_no_snapshot(disk: SimulatedDisk) -> None:
+    log = with_an_old_segment(disk)
+    end = add_recent(log)
+    log.close()
+    operations = disk.operations
+    log = Log.open(disk, HOME, AGED, high_watermark=end)
+    assert log.begin_retirement(now_ms=10) is None
+    assert disk.operations == operations
+    retirement = log.begin_retirement(LATER_MS)
+    assert retirement is not None
+    assert disk.operations == operations, "it is for the thread"

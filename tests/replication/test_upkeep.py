@@ -31,7 +31,7 @@ from pyk.types import TopicPartition, Uuid
 from tests.handlers.turns import counting_turns
 from tests.log.test_aborted_segments import abort
 from tests.log.test_log import add, batch
-from tests.simulated_disk import ROOT, SimulatedDisk
+from tests.simulated_disk import ROOT, SimulatedDisk, SimulatedFile
 
 T = TypeVar("T")
 
@@ -417,6 +417,34 @@ async def test_a_log_says_where_it_starts_until_its_old_segments_are_gone_for_go
     assert not log.starts_inside_a_segment
     directory.checkpoint()
     assert opened(disk.synced()).log(ONE).start_offset == log.start_offset
+
+
+async def test_segments_that_stay_for_lack_of_a_snapshot_are_told(
+    disk: FailingDisk, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = opened(disk)
+    filled(directory)
+    directory.close()
+    directory = opened(disk)
+    log = directory.log(ONE)
+    log.advance_start(log.segment_offset(20))
+    open_file: Callable[..., SimulatedFile] = disk.open
+
+    def refuse(path: Path, *, must_exist: bool = False) -> SimulatedFile:
+        if path.suffix == ".snapshot":
+            raise OSError(errno.EMFILE, "too many open files")
+        return open_file(path, must_exist=must_exist)
+
+    async with kept(directory) as upkeep:
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "open", refuse)
+            await upkeep._retire_all()
+            await upkeep._retire_all()
+        assert log.starts_inside_a_segment
+        assert upkeep.failures == 2
+        assert caplog.text.count("too many open files") == 1
+        await upkeep._retire_all()
+    assert not log.starts_inside_a_segment
 
 
 async def test_what_was_aborted_is_read_in_turns_before_a_compaction(

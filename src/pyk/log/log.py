@@ -10,6 +10,7 @@ is handed out to be run elsewhere. Who leads, and what is committed, others say.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ from pyk.log.retention import first_kept_offset
 from pyk.log.segment import Writeback
 from pyk.log.segments import CorruptLog, Flush, Segments
 from pyk.log.snapshots import Snapshot
-from pyk.log.state import LogState
+from pyk.log.state import LogState, Verification
 from pyk.log.timestamps import (
     TimestampSearch,
     begin,
@@ -117,8 +118,10 @@ class Retirement(NamedTuple):
     segments: int
     """How many."""
     number: int
-    snapshot: Snapshot | None = None
+    snapshot: Snapshot | Verification | None = None
     """What is to be durable before more can go."""
+    base: int = -1
+    """Where the log would begin then."""
 
     def run(self) -> None:
         """Raise SyncFailed."""
@@ -168,6 +171,8 @@ class Log:
         self._compaction: Compaction | None = None
         """The one that is under way."""
         self._retirements = 0
+        self._without_snapshot = set[int]()
+        """Bases of segments where no snapshot could be written: those before stay for now."""
         self._durable_base: int | None = None
         """Where the segments may begin after a crash, while their removal is not durable."""
         self.is_dropped = False
@@ -258,8 +263,8 @@ class Log:
         return self._segments.flushed_end
 
     def untold_failure(self) -> OSError | None:
-        """Why there is no snapshot of producers, once: it costs time at the next start, and no
-        client hears of it."""
+        """Why there is no snapshot of producers, once: it costs time at the next start, retention
+        may have to wait for it, and no client hears of it."""
         failure, self._state.snapshot_failure = self._state.snapshot_failure, None
         return failure
 
@@ -387,8 +392,9 @@ class Log:
 
     def begin_retirement(self, now_ms: int, at_most: int | None = None) -> Retirement | None:
         """Remove the segments that retention does not ask for, or some of them: none while they are
-        being compacted, and none before what they say of producers is durable elsewhere. Removing
-        the files is for `begin_sweep`. `end_retirement` is told when what this gives is done: until
+        being compacted, and none before the snapshot where the log begins then is known to be
+        durable. Where that cannot be written, fewer go, and `untold_failure` says so. Removing the
+        files is for `begin_sweep`. `end_retirement` is told when what this gives is done: until
         then the checkpoint says where the log starts. There may be more to retire then."""
         before = kept = self._segments.start_offset
         if self._compaction is None:
@@ -398,12 +404,22 @@ class Log:
         if kept == self.end_offset > self._segments.bases[-1]:
             # All of it is to go, the active segment too: the log stays where it ends.
             self.roll()
-        snapshot = self._state.insecure_snapshot(kept) if kept > before else None
-        if snapshot is not None:
+        bases = self._segments.bases
+        for base in reversed(bases[1 : bisect_right(bases, kept)]):
+            if base in self._without_snapshot:
+                continue
+            snapshot = self._state.insecure_snapshot(base)
+            kept = base
+            if snapshot is None:
+                break
             if snapshot.is_in_use:
                 return None
             disk = self._disk.for_threads()
-            return Retirement(disk, self.directory, 0, self._retirements, snapshot)
+            return Retirement(disk, self.directory, 0, self._retirements, snapshot, base)
+        else:
+            # They are tried again the next time.
+            self._without_snapshot.clear()
+            return None
         gone: list[int] = []
         try:
             gone = self._segments.drop_before(kept)
@@ -422,6 +438,9 @@ class Log:
         return Retirement(self._disk.for_threads(), self.directory, len(gone), self._retirements)
 
     def end_retirement(self, retirement: Retirement) -> None:
+        snapshot, base = retirement.snapshot, retirement.base
+        if snapshot is not None and not self._state.end_verification(base, snapshot):
+            self._without_snapshot.add(base)
         if retirement.number == self._retirements:
             self._durable_base = None
 

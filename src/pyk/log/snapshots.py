@@ -2,8 +2,11 @@
 
 They are derived from the log and checked when they are read, so a damaged one is as good as none,
 and one of many producers is written with the next flush, in its thread. One is kept for each
-segment, from where replaying it begins, and one for the end of a log that was closed. Before
-segments are removed, those behind them are durable.
+segment, from where replaying it begins, and one for the end of a log that was closed.
+
+Before segments are removed, the snapshot where the log begins then is durable: it was written and
+synced by this process, or read back and synced if an earlier one left it. If it is missing or
+damaged, it is made anew from the batches before it, and if that fails the segments stay.
 
 A file begins with Kafka's message, which has only the last batch of each producer. All five follow,
 which Kafka ignores: without them a producer that repeats an earlier one after a restart is told
@@ -13,9 +16,8 @@ that its sequence is out of order.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections.abc import Iterable
-from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -61,6 +63,8 @@ class Snapshot:
         self.known: list[Producer] | None = known
         """None once it is written."""
         self.is_durable = False
+        self.failure: OSError | None = None
+        """Why it was not written the last time."""
         self._unused = [file]
         """Whoever takes it out writes or syncs it. It does not come back once it is durable."""
 
@@ -75,13 +79,13 @@ class Snapshot:
         return not self._unused
 
     def write(self) -> None:
-        """Without room on the disk it stays damaged: replaying begins earlier then, and that is
-        all."""
+        """Without room on the disk it is not written and not durable: `failure` says why, replaying
+        begins earlier after a crash, and the segments before it stay."""
         self._write(and_sync=False)
 
     def sync(self) -> None:
-        """Write it and make it durable, in any thread. If another one is about to, it is left to
-        that. Raise SyncFailed."""
+        """Write it and make it durable, in any thread, if the disk has room for it. If another one
+        is about to, it is left to that. Raise SyncFailed."""
         self._write(and_sync=True)
 
     def discard(self) -> None:
@@ -94,11 +98,14 @@ class Snapshot:
         except IndexError:
             return
         try:
+            self.failure = None
             if self.known is not None:
-                with suppress(OSError):
+                try:
                     file.append(encode_snapshot(self.known))
                     self.known = None
-            if and_sync:
+                except OSError as failed:
+                    self.failure = failed
+            if and_sync and self.known is None:
                 file.sync()
                 self.is_durable = True
         finally:
@@ -114,6 +121,8 @@ class Snapshots:
         stems = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
         self._offsets = sorted(int(stem) for stem in stems if stem.isdigit())
         self._pending: dict[int, Snapshot] = {}
+        self._durable: set[int] = set()
+        """Those that this process has synced. Of others nobody knows what a power cut leaves."""
 
     @property
     def offsets(self) -> list[int]:
@@ -122,16 +131,23 @@ class Snapshots:
     @property
     def pending(self) -> list[Snapshot]:
         """Those that are not durable yet."""
+        self._durable.update(o for o, s in self._pending.items() if s.is_durable)
         self._pending = {o: s for o, s in self._pending.items() if not s.is_durable}
         return list(self._pending.values())
 
-    def first_pending(self, offset: int) -> Snapshot | None:
-        """The first one at an offset or behind it, if it is not durable yet."""
-        at = bisect_left(self._offsets, offset)
-        found = self._pending.get(self._offsets[at]) if at < len(self._offsets) else None
-        return None if found is None or found.is_durable else found
+    def is_durable(self, offset: int) -> bool:
+        """Whether this process has synced the one at an offset."""
+        pending = self._pending.get(offset)
+        return offset in self._durable or (pending is not None and pending.is_durable)
 
-    def take(self, offset: int, producers: Producers) -> Snapshot:
+    def pending_at(self, offset: int) -> Snapshot | None:
+        return self._pending.get(offset)
+
+    def note_durable(self, offset: int) -> None:
+        """The one that was found at an offset was read back and synced."""
+        self._durable.add(offset)
+
+    def take(self, offset: int, known: list[Producer]) -> Snapshot:
         """What is known at this offset. The file is to be synced, and its name. Raise OSError."""
         self._remove(offset)
         if len(self.pending) >= PENDING_MAX:
@@ -141,7 +157,7 @@ class Snapshots:
             discarded.discard()
         file = self._disk.open(self._path(offset))
         insort(self._offsets, offset)
-        snapshot = self._pending[offset] = Snapshot(file, list(producers))
+        snapshot = self._pending[offset] = Snapshot(file, known)
         if snapshot.is_quick:
             snapshot.write()
         return snapshot
@@ -176,6 +192,7 @@ class Snapshots:
         try:
             for offset in gone:
                 self._pending.pop(offset, None)
+                self._durable.discard(offset)
                 self._disk.remove(self._path(offset))
                 removed.add(offset)
         finally:
@@ -192,6 +209,7 @@ class Snapshots:
 
     def _remove(self, offset: int) -> None:
         self._pending.pop(offset, None)
+        self._durable.discard(offset)
         if offset in self._offsets:
             self._disk.remove(self._path(offset))
             self._offsets.remove(offset)

@@ -8,30 +8,108 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from pyk.disk import Disk
+from pyk.log.batches import Stretch, in_order
 from pyk.log.checkpoints import DamagedCheckpoint
 from pyk.log.epochs import EpochStart, LeaderEpochs
 from pyk.log.index import DamagedIndex
 from pyk.log.markers import read_marker
-from pyk.log.producers import Producers
+from pyk.log.movable_directory import MovableDirectory
+from pyk.log.producers import DamagedSnapshot, Producer, Producers
 from pyk.log.replay import note, replay
-from pyk.log.segment import Segment
+from pyk.log.segment import Segment, file_name
 from pyk.log.segments import Segments
-from pyk.log.snapshots import Snapshot, Snapshots
+from pyk.log.snapshots import SUFFIX, Snapshot, Snapshots, decode_snapshot
 from pyk.log.transactions import Aborted, AbortedTransaction, TransactionIndex
 from pyk.types import Buffer
 from pyk.wire.batch import BatchHeader, ControlType
+from pyk.wire.compression import CorruptBatch
 
 _ABORTED: Final = ".txnindex"
+
+
+class Verification:
+    """Whether the snapshot of an offset is there and reads back: then it is synced. Otherwise what
+    is to be in it is found out from the batches. For any thread."""
+
+    is_in_use = False
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        offset: int,
+        earlier: list[int],
+        segments: list[tuple[int, int]],
+        version: int,
+    ) -> None:
+        self.offset = offset
+        self.version = version
+        """Of the log: what is found out is of no use after a truncation or a compaction."""
+        self.is_durable = False
+        self.known: list[Producer] | None = None
+        """What is to be in it, if it has to be written."""
+        self.failure: OSError | CorruptBatch | None = None
+        self._disk = disk
+        self._directory = directory
+        self._earlier = earlier
+        """The offsets of those from which replaying may begin."""
+        self._segments = segments
+        """The bases and sizes of the segments before it, in order."""
+
+    def sync(self) -> None:
+        """Raise SyncFailed."""
+        self.is_durable = self._sync_found()
+        if not self.is_durable:
+            try:
+                self.known = self._replay()
+            except (OSError, CorruptBatch) as failed:
+                self.failure = failed
+
+    def _sync_found(self) -> bool:
+        try:
+            path = self._directory / file_name(self.offset, SUFFIX)
+            file = self._disk.open(path, must_exist=True)
+            Producers().restore(decode_snapshot(file.read(0, file.size)))
+        except (OSError, DamagedSnapshot):
+            return False
+        file.sync()
+        return True
+
+    def _replay(self) -> list[Producer]:
+        producers = Producers()
+        start = self._restore(producers)
+        ends = [*(base for base, _ in self._segments[1:]), self.offset]
+        for (base, size), end in zip(self._segments, ends, strict=True):
+            if end <= start:
+                continue
+            name = file_name(base, ".log")
+            file = self._disk.open(self._directory / name, must_exist=True)
+            stretch = Stretch(file, name, 0, size)
+            for placed in in_order(stretch.batches(), base, end):
+                if placed.header.producer_id >= 0 and placed.header.base_offset >= start:
+                    note(producers, placed.header, partial(stretch.load, placed))
+        return list(producers)
+
+    def _restore(self, producers: Producers) -> int:
+        for offset in reversed(self._earlier):
+            try:
+                path = self._directory / file_name(offset, SUFFIX)
+                producers.restore(decode_snapshot(self._disk.read(path)))
+            except (OSError, DamagedSnapshot):
+                continue
+            return offset
+        return 0
 
 
 class LogState:
     """Made by `open`."""
 
-    def __init__(self, disk: Disk, directory: Path, segments: Segments) -> None:
+    def __init__(self, disk: MovableDirectory, directory: Path, segments: Segments) -> None:
         self.producers = Producers()
         self.epochs = LeaderEpochs(disk, directory)
         self._disk = disk
@@ -45,11 +123,13 @@ class LogState:
         """Why the last snapshot was not written, until somebody tells it."""
         self.unsynced: list[Snapshot] = []
         """Files that are to be synced with the log."""
+        self._version = 0
+        """Of what the segments are: truncation and compaction change it."""
 
     @classmethod
     def open(
         cls,
-        disk: Disk,
+        disk: MovableDirectory,
         directory: Path,
         segments: Segments,
         *,
@@ -86,6 +166,7 @@ class LogState:
 
     def on_compaction(self, bases: Sequence[int]) -> None:
         """These segments are about to become one, with the aborted transactions of all."""
+        self._version += 1
         if not set(bases).isdisjoint(self._with_aborted):
             self._add_with_aborted(bases[0])
 
@@ -93,16 +174,55 @@ class LogState:
         """What is known now is what the batches before `offset` say."""
         if offset in self._snapshots.offsets:
             return
-        try:
-            self.unsynced.append(self._snapshots.take(offset, self.producers))
-        except OSError as failed:
-            # Without one, replaying begins earlier, and that is all.
-            self.snapshot_failure = failed
+        self._take_snapshot(offset, list(self.producers))
 
-    def insecure_snapshot(self, offset: int) -> Snapshot | None:
-        """What is to be durable before the segments up to an offset go: the first that is taken
-        there or later. None if it is so already."""
-        return self._snapshots.first_pending(offset)
+    def insecure_snapshot(self, offset: int) -> Snapshot | Verification | None:
+        """What is to be done in a thread for the snapshot at the base of a segment to be durable,
+        before those before it go. None if it is so already. `end_verification` is told of it. Raise
+        OSError."""
+        if self._snapshots.is_durable(offset):
+            return None
+        if offset == self._segments.end_offset:
+            # The roll may have found no descriptor for it. What it says is known still.
+            self.take_snapshot(offset)
+        pending = self._snapshots.pending_at(offset)
+        if pending is not None:
+            return pending
+        self._segments.complete_swap()
+        start, bases = self._segments.start_offset, self._segments.bases
+        return Verification(
+            self._disk.for_threads(),
+            self._directory,
+            offset,
+            [earlier for earlier in self._snapshots.offsets if start <= earlier < offset],
+            [(base, self._segments.size_of(base)) for base in bases[: bisect_left(bases, offset)]],
+            self._version,
+        )
+
+    def end_verification(self, offset: int, done: Snapshot | Verification) -> bool:
+        """Whether there is hope for a snapshot at an offset: otherwise the segments before it stay,
+        and `snapshot_failure` says why."""
+        failure: Exception | None = done.failure
+        if isinstance(done, Verification) and done.version == self._version:
+            if done.is_durable:
+                self._snapshots.note_durable(offset)
+            elif done.known is not None:
+                failure = self._take_snapshot(offset, done.known)
+        if failure is not None:
+            self.snapshot_failure = OSError(
+                f"the segments before {offset} stay, since what they say of producers could not be"
+                f" written elsewhere: {failure}"
+            )
+        return failure is None
+
+    def _take_snapshot(self, offset: int, known: list[Producer]) -> OSError | None:
+        try:
+            self.unsynced.append(self._snapshots.take(offset, known))
+        except OSError as failed:
+            # Without one, replaying begins earlier, and retention makes it before segments go.
+            self.snapshot_failure = failed
+            return failed
+        return None
 
     @property
     def pending_snapshots(self) -> list[Snapshot]:
@@ -119,6 +239,7 @@ class LogState:
 
     def truncate(self, high_watermark: int) -> None:
         """The log was truncated, and ends where its segments do."""
+        self._version += 1
         end = self._segments.end_offset
         if self._snapshots.remove_after(end):
             # One that came back could be taken for a later one of the same name.
@@ -128,6 +249,7 @@ class LogState:
 
     def remove_snapshots(self) -> None:
         """All of the log is about to go, and to sync its directory."""
+        self._version += 1
         self._snapshots.remove_after(-1)
 
     def clear(self) -> None:

@@ -167,6 +167,9 @@ class Upkeep:
         sweep = log.begin_sweep(now_ms)
         if sweep is not None:
             log.end_sweep(await self._offload(sweep.run))
+        failure = log.untold_failure()
+        if failure is not None and not log.is_dropped:
+            raise failure
 
     async def _compact_all(self) -> None:
         if self._care().compacts:
