@@ -144,6 +144,35 @@ def test_what_was_aborted_is_gathered_in_turns_before_a_compaction(disk: Countin
     assert len(compaction.aborted) == 5
 
 
+@pytest.mark.parametrize("meanwhile", ["nothing", "read", "truncate"])
+def test_those_of_one_segment_are_gathered_in_turns_too(meanwhile: str) -> None:
+    """There may be tens of thousands."""
+    disk = CountingDisk()
+    log = with_many(disk)
+    base, config = log.end_offset, log.config
+    for sequence in range(5, 2500):
+        abort(log, sequence)
+    log.roll()
+    log = reopened(log, disk, config)
+    expected = Log.open(disk, HOME, config, high_watermark=log.end_offset).aborted(0, 10**6)
+    work = log.prepare_compaction(10_000)
+    for _ in range(6):
+        next(work)
+    if meanwhile == "read":
+        assert log.aborted(0, log.end_offset) == expected
+    elif meanwhile == "truncate":
+        log.truncate(base + 2)
+        assert len(log.aborted(0, log.end_offset)) == 6
+    turns, compaction = finished(work)
+    if meanwhile == "truncate":
+        assert compaction is None
+        assert len(log.aborted(0, log.end_offset)) == 6
+    else:
+        assert compaction is not None
+        assert compaction.aborted == expected
+        assert turns == (3 if meanwhile == "nothing" else 2)
+
+
 @pytest.mark.parametrize("meanwhile", ["truncate", "drop", "retire", "compact"])
 def test_other_things_happen_while_what_was_aborted_is_gathered(
     disk: CountingDisk, meanwhile: str

@@ -6,7 +6,8 @@ the page cache. What is wrong with the file is `CorruptBatch` with its position.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -205,6 +206,21 @@ class Segment(IndexedBatches):
             self._aborted.load()
             self._aborted_is_loaded = True
         return self._aborted
+
+    def load_aborted(self) -> Iterator[None]:
+        """Read their index, and let others have turns meanwhile. A damaged one is for `aborted` to
+        tell."""
+        entries: list[AbortedTransaction] = []
+        with suppress(DamagedIndex):
+            for part in self._aborted.read_parts() if not self._aborted_is_loaded else ():
+                if entries:
+                    yield
+                    if self._aborted_is_loaded:
+                        return  # By somebody else, who may have changed it since.
+                entries += part
+            if not self._aborted_is_loaded:
+                self._aborted.note_loaded(entries)
+                self._aborted_is_loaded = True
 
     def forget_aborted(self) -> None:
         """Begin their index again, which whoever calls this fills."""

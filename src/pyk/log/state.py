@@ -264,9 +264,13 @@ class LogState:
     def aborted_parts(
         self, start_offset: int, end_offset: int
     ) -> Iterator[list[AbortedTransaction]]:
-        """The same, segment by segment: others may have turns between."""
+        """The same, segment by segment, and nothing now and then while one is read that has many:
+        others may have turns between."""
         first = bisect_left(self._with_aborted, self._segments.from_offset(start_offset)[0])
         for base in self._with_aborted[first:]:
+            if self._segments.has(base):
+                for _ in self._segments.at(base).load_aborted():
+                    yield []
             if self._segments.has(base):
                 in_segment = self._collect(base, start_offset, end_offset)
                 yield in_segment.transactions
