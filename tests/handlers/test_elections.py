@@ -36,6 +36,7 @@ from tests.handlers.brokers import (
 from tests.handlers.queues import TOPIC as JOBS
 from tests.handlers.queues import Worker, acquired, of_partition, open_queue
 from tests.log.test_log import batch
+from tests.waiting import waiting
 
 TOPIC = "orders"
 OTHER = 2
@@ -91,14 +92,7 @@ REQUESTS = pytest.mark.parametrize("request_", [produced, fetched, marked])
 async def test_who_waits_hears_that_another_broker_leads(
     broker: Context, request_: Request
 ) -> None:
-    codes: list[int] = []
-
-    async def wait() -> None:
-        codes.append(await request_(broker))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: request_(broker)) as codes:
         assert not codes
         await change_partition(broker, TOPIC, leader=OTHER)
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -106,14 +100,7 @@ async def test_who_waits_hears_that_another_broker_leads(
 
 @REQUESTS
 async def test_who_waits_hears_that_the_topic_is_gone(broker: Context, request_: Request) -> None:
-    codes: list[int] = []
-
-    async def wait() -> None:
-        codes.append(await request_(broker))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: request_(broker)) as codes:
         doomed = DeleteTopicsRequest(topic_names=[TOPIC], timeout_ms=1000)
         await ask(delete_topics.handle, delete_topics.refuse, doomed, broker, 5)
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -122,14 +109,7 @@ async def test_who_waits_hears_that_the_topic_is_gone(broker: Context, request_:
 async def test_what_was_not_committed_in_the_last_epoch_is_no_success_in_the_next(
     broker: Context,
 ) -> None:
-    codes: list[int] = []
-
-    async def wait() -> None:
-        codes.append(await produced(broker))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: produced(broker)) as codes:
         await change_partition(broker, TOPIC, leader=OTHER, isr=(OTHER,))
         await change_partition(broker, TOPIC, leader=NODE_ID, isr=(NODE_ID,))
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -140,14 +120,7 @@ async def test_what_was_not_committed_in_the_last_epoch_is_no_success_in_the_nex
 
 
 async def test_a_smaller_isr_lets_the_producer_hear_of_success(broker: Context) -> None:
-    codes: list[int] = []
-
-    async def wait() -> None:
-        codes.append(await produced(broker))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: produced(broker)) as codes:
         assert not codes
         await change_partition(broker, TOPIC, isr=(NODE_ID,))
     assert codes == [ErrorCode.NONE]

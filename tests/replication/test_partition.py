@@ -19,6 +19,7 @@ from pyk.types import TopicPartition, Uuid
 from pyk.wire.prefixed import ControlType
 from tests.log.test_log import ANN, batch, marker, records_of
 from tests.simulated_disk import ROOT, SimulatedDisk
+from tests.waiting import waiting
 
 COMMITTED, UNCOMMITTED = Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED
 NOW = 1_000_000
@@ -186,15 +187,7 @@ async def refusal_of(partition: Partition, end_offset: int, epoch: int) -> Error
 async def test_a_wait_for_a_commit_ends_when_the_role_is_lost() -> None:
     partition = led(in_sync=frozenset({1, 2}))
     produce(partition, batch(1))
-    heard: list[ErrorCode | None] = []
-
-    async def wait() -> None:
-        heard.append(await refusal_of(partition, 1, 4))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: refusal_of(partition, 1, 4), times=2) as heard:
         partition.resign(NOT_LEADER)
     assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
     assert await refusal_of(partition, 1, 4) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -203,14 +196,7 @@ async def test_a_wait_for_a_commit_ends_when_the_role_is_lost() -> None:
 async def test_the_commit_of_another_leaders_batch_at_the_same_offset_is_no_commit() -> None:
     partition = led(in_sync=frozenset({1, 2}))
     produce(partition, batch(1))
-    heard: list[ErrorCode | None] = []
-
-    async def wait() -> None:
-        heard.append(await refusal_of(partition, 1, 4))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: refusal_of(partition, 1, 4)) as heard:
         # Another broker led in epoch 5, and this one has taken over its log. All in one step: the
         # wait sees no moment in which nobody leads.
         partition.resign(NOT_LEADER)
@@ -227,14 +213,7 @@ async def test_the_commit_of_another_leaders_batch_at_the_same_offset_is_no_comm
 async def test_a_wait_ends_with_its_epoch_also_if_the_next_one_follows_at_once() -> None:
     partition = led(in_sync=frozenset({1, 2}))
     produce(partition, batch(1))
-    heard: list[ErrorCode | None] = []
-
-    async def wait() -> None:
-        heard.append(await refusal_of(partition, 1, 4))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: refusal_of(partition, 1, 4)) as heard:
         elected_again(partition, epoch=6, in_sync=frozenset({1, 2}))
     assert heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
@@ -242,14 +221,7 @@ async def test_a_wait_ends_with_its_epoch_also_if_the_next_one_follows_at_once()
 async def test_what_was_committed_before_the_role_was_lost_is_told() -> None:
     partition = led(in_sync=frozenset({1, 2}))
     produce(partition, batch(1))
-    heard: list[ErrorCode | None] = []
-
-    async def wait() -> None:
-        heard.append(await refusal_of(partition, 1, 4))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
+    async with waiting(lambda: refusal_of(partition, 1, 4)) as heard:
         partition._leader.follower_ends[2] = 1
         produce(partition, batch(2))
         partition.resign(NOT_LEADER)
