@@ -7,7 +7,8 @@ once, as if it had been a plain function.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
+from inspect import isawaitable
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -60,3 +61,11 @@ def answered(work: Work[T]) -> T | Coroutine[Any, Any, T]:
 async def _rest(work: Work[T]) -> T:
     await trio.lowlevel.checkpoint()
     return await in_turns(work)
+
+
+async def settled(outcome: T | Awaitable[T]) -> T:
+    """What somebody says at once, or else when it is known."""
+    if isawaitable(outcome):
+        found: T = await outcome
+        return found
+    return outcome

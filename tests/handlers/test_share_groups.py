@@ -21,8 +21,8 @@ from pyk.handlers import (
     share_group_heartbeat,
 )
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import settled
 from pyk.metadata.controller import set_features
+from pyk.turns import settled
 from pyk.wire.messages import alter_share_group_offsets as alter_messages
 from pyk.wire.messages import delete_share_group_offsets as delete_messages
 from pyk.wire.messages import describe_share_group_offsets as offsets_messages

@@ -21,8 +21,8 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.state import UNINITIALISED
 from pyk.errors import ErrorCode
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import settled
 from pyk.metadata.controller import set_group_config
+from pyk.turns import settled
 from tests.faults.failing_disk import FailingDisk, Fault, Operation, Plan
 from tests.handlers.brokers import create, open_context, produce
 from tests.handlers.queues import Worker, acquired, of_partition

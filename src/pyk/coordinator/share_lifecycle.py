@@ -27,7 +27,7 @@ from pyk.coordinator.share.partitions import ByTopic, Known
 from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.coordinator.share_state.state import NOT_GIVEN
 from pyk.errors import ErrorCode, KafkaError
-from pyk.turns import Work, answered
+from pyk.turns import Work, answered, settled
 from pyk.types import Uuid
 
 if TYPE_CHECKING:
@@ -190,10 +190,6 @@ def _epoch_of(shard: Shard[Groups], key: SharePartitionKey) -> int | None:
     if not shard.is_loaded:
         return None
     return shard.machine.share.epoch_of(key.group_id, key.topic_id, key.partition)
-
-
-async def settled(outcome: Errors | Awaitable[Errors]) -> Errors:
-    return await outcome if isawaitable(outcome) else outcome
 
 
 def _end(shard: Shard[Groups], wanted: Initialization, partitions: ByTopic, errors: Errors) -> None:

@@ -11,8 +11,8 @@ from pyk.coordinator.share_state.key import SharePartitionKey
 from pyk.errors import ErrorCode, KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import to_the_end
-from pyk.handlers.share_calls import check_enabled, check_group_id, settled
+from pyk.handlers.share_calls import check_enabled, check_group_id, to_the_end_in_turn
+from pyk.turns import settled
 from pyk.types import ZERO_UUID, Uuid
 from pyk.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -28,14 +28,7 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     check_enabled(broker)
     check_group_id(request.group_id)
-    return await to_the_end(partial(_in_turn, request, broker), broker)
-
-
-async def _in_turn(
-    request: AlterShareGroupOffsetsRequest, broker: Context
-) -> AlterShareGroupOffsetsResponse:
-    async with broker.share_lifecycle.turn(request.group_id):
-        return await _altered(request, broker)
+    return await to_the_end_in_turn(request.group_id, partial(_altered, request, broker), broker)
 
 
 async def _altered(

@@ -9,8 +9,9 @@ from pyk.coordinator.share.partitions import ByTopic
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.group_calls import then, to_the_end, together
-from pyk.handlers.share_calls import settled
+from pyk.handlers.group_calls import then, together
+from pyk.handlers.share_calls import to_the_end_in_turn
+from pyk.turns import settled
 from pyk.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -41,7 +42,7 @@ def _deleted(
         shard = broker.groups.of(group_id)
         shard.check_loaded()
         if shard.machine.share_offsets.has_states(group_id):
-            deleting = to_the_end(partial(_with_states, group_id, broker), broker)
+            deleting = to_the_end_in_turn(group_id, partial(_with_states, group_id, broker), broker)
             return then(deleting, lambda result: result, refused)
         outcome = broker.groups.execute(
             group_id, lambda groups, ticket, now: groups.delete(group_id, ticket, now)
@@ -53,20 +54,17 @@ def _deleted(
 
 async def _with_states(group_id: str, broker: Context) -> DeletableGroupResult:
     """A share group goes when nothing is left of what it has read. Raise KafkaError."""
-    lifecycle, groups = broker.share_lifecycle, broker.groups
-    async with lifecycle.turn(group_id):
-        doomed: ByTopic = await settled(
-            groups.execute(
-                group_id, lambda g, ticket, _: g.share_offsets.delete_all(group_id, ticket)
-            )
-        )
-        errors = await settled(lifecycle.delete(group_id, doomed))
-        for error in errors.values():
-            raise error
-        result: DeletableGroupResult = await settled(
-            groups.execute(group_id, lambda g, ticket, now: g.delete(group_id, ticket, now))
-        )
-        return result
+    groups = broker.groups
+    doomed: ByTopic = await settled(
+        groups.execute(group_id, lambda g, ticket, _: g.share_offsets.delete_all(group_id, ticket))
+    )
+    errors = await settled(broker.share_lifecycle.delete(group_id, doomed))
+    for error in errors.values():
+        raise error
+    result: DeletableGroupResult = await settled(
+        groups.execute(group_id, lambda g, ticket, now: g.delete(group_id, ticket, now))
+    )
+    return result
 
 
 def _refused(group_id: str, refusal: KafkaError) -> DeletableGroupResult:

@@ -12,9 +12,10 @@ from pyk.coordinator.share_state.state import Summary
 from pyk.errors import KafkaError
 from pyk.handlers.call import Call
 from pyk.handlers.context import Context
-from pyk.handlers.share_calls import check_enabled, settled
+from pyk.handlers.share_calls import check_enabled
 from pyk.metadata.image import Topic
 from pyk.replication.partition import Isolation
+from pyk.turns import settled
 from pyk.types import ZERO_UUID, TopicPartition, Uuid
 from pyk.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,

@@ -138,31 +138,6 @@ def merged(unknown: list[T], answered: list[T]) -> list[T]:
     return topics
 
 
-def to_the_end(run: Callable[[], Awaitable[A]], broker: Context) -> Awaitable[A]:
-    """The outcome of what takes several steps. It goes on if its client hangs up: who is left with
-    half of it would begin anew elsewhere. It raises KafkaError."""
-    outcomes: list[A | KafkaError] = []
-    done = trio.Event()
-
-    async def carry_out() -> None:
-        try:
-            outcomes.append(await run())
-        except KafkaError as refusal:
-            outcomes.append(refusal)
-        finally:
-            done.set()
-
-    async def outcome() -> A:
-        await done.wait()
-        found = outcomes[0] if outcomes else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        if isinstance(found, KafkaError):
-            raise found
-        return found
-
-    broker.start_soon(carry_out)
-    return outcome()
-
-
 def then(
     outcome: A | Awaitable[A], answer: Callable[[A], B], refuse: Callable[[KafkaError], B]
 ) -> B | Awaitable[B]:
