@@ -75,9 +75,9 @@ class World(Struct, frozen=True, kw_only=True):
     endpoints: Mapping[ApiKey, Endpoint] = field(default_factory=lambda: ENDPOINTS)
     """Who answers. A test puts something between them and their clients."""
     rng: Random = field(default_factory=SystemRandom)
-    """Where ids and epochs come from."""
+    """The broker draws its ids from it."""
     logs_offload: Elsewhere | None = None
-    """Where logs are made and opened, if not where all else is offloaded to."""
+    """Runs what makes and opens logs. None: `offload` does."""
     grace: float = GRACE
     recovery: Recovery = field(default_factory=Recovery)
     """Where a start tells how far it is with logs."""

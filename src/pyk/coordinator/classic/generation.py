@@ -38,7 +38,8 @@ class Generation:
     def read(
         cls, group_id: str, value: GroupMetadataValue, known: Mapping[str, Member]
     ) -> Generation:
-        """What a record says. Of those who are `known` it is known what else they support."""
+        """The generation that a `GroupMetadata` record describes. A record has one protocol of each
+        member; for members that are `known`, the others are kept."""
         since_ms = value.current_state_timestamp
         found = cls(None if since_ms == UNKNOWN_TIME else since_ms)
         found.number = value.generation
@@ -53,7 +54,7 @@ class Generation:
         return found
 
     def to_store(self, assignments: Mapping[str, bytes] | None = None) -> GroupMetadataValue:
-        """What a record says of it, with these assignments if members are to get new ones."""
+        """The `GroupMetadata` record of this generation, with these assignments if they are new."""
         protocol = self.protocol
         members = self.members.values() if protocol is not None else ()
         return GroupMetadataValue(
